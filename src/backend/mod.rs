@@ -1,0 +1,3 @@
+//! Arithmetic of the layers, by device.
+
+pub mod cpu;

@@ -1,0 +1,56 @@
+//! `phalanx bench`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::train::{ExchangeArg, PlacementArg, exchange};
+use super::{positive, positive_real};
+use crate::commands::bench::Settings;
+use crate::nn::zoo;
+
+/// Measure speed in a steady state.
+#[derive(Subcommand)]
+pub(super) enum Bench {
+    Train(BenchTrain),
+}
+
+/// Samples a second of training; start it under mpirun with the ranks to measure.
+#[derive(Args)]
+pub(super) struct BenchTrain {
+    /// The model.
+    #[arg(long, default_value = "softmax", value_parser = zoo::NAMES)]
+    model: String,
+    /// The data set [default: 60,000 drawn digits, made for the purpose and removed].
+    #[arg(long, value_name = "FILE")]
+    data: Option<PathBuf>,
+    /// Samples that each rank takes in a step.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = positive)]
+    batch: usize,
+    /// How ranks agree.
+    #[arg(long, value_enum, default_value_t = ExchangeArg::AllReduce)]
+    exchange: ExchangeArg,
+    /// Who holds the parameters of a one-sided exchange.
+    #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
+    placement: PlacementArg,
+    /// How long to measure, after a quarter of it to warm up.
+    #[arg(long, value_name = "S", default_value = "5", value_parser = positive_real)]
+    seconds: f64,
+    /// Print one line of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Bench {
+    pub(super) fn resolve(self) -> Settings {
+        let Self::Train(typed) = self;
+        Settings {
+            model: typed.model,
+            data: typed.data,
+            batch: typed.batch,
+            exchange: exchange(typed.exchange, typed.placement),
+            seconds: typed.seconds,
+            json: typed.json,
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! `phalanx eval`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::commands::eval::Settings;
+
+/// Loss and accuracy of a trained model on a data set.
+#[derive(Args)]
+pub(super) struct Eval {
+    /// The run folder that `phalanx train` wrote.
+    run: PathBuf,
+    /// The data set.
+    data: PathBuf,
+    /// Print one line of JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Eval {
+    pub(super) fn resolve(self) -> Settings {
+        Settings {
+            run: self.run,
+            data: self.data,
+            json: self.json,
+        }
+    }
+}

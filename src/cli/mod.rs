@@ -1,0 +1,75 @@
+//! What the user may type. Typed arguments become resolved settings before MPI starts.
+
+mod bench;
+mod data;
+mod eval;
+mod train;
+
+use clap::{Parser, Subcommand};
+
+use crate::comm::Launch;
+use crate::commands::Command;
+use crate::{Error, Result};
+
+/// Trains models with MPI ranks, and tells what the ranks did.
+///
+/// Start it under mpirun for more than one rank: mpirun -n 4 phalanx train softmax digits.h5
+#[derive(Parser)]
+#[command(name = "phalanx", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Typed,
+}
+
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage.
+RUST_LOG=info (or debug) shows more of what happens.";
+
+#[derive(Subcommand)]
+enum Typed {
+    Train(train::Train),
+    Eval(eval::Eval),
+    #[command(subcommand)]
+    Data(data::Data),
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+/// Reads the command line; what cannot be is an error before anything has started.
+pub fn parse() -> Result<Command> {
+    let launch = Launch::detect();
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        // Every rank sees the same mistake: one of them is enough to tell.
+        if launch.rank == 0 {
+            // A closed terminal is no reason to fail in another way.
+            let _ = error.print();
+        }
+        std::process::exit(error.exit_code());
+    });
+    match cli.command {
+        Typed::Train(typed) => typed.resolve().map(Command::Train),
+        Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
+        Typed::Bench(typed) => Ok(Command::Bench(typed.resolve())),
+        Typed::Data(_) if launch.size > 1 => Err(Error::Usage(
+            "`phalanx data` works in one process: start it without mpirun".into(),
+        )),
+        Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
+    }
+}
+
+/// A number above zero.
+fn positive(text: &str) -> Result<usize, String> {
+    match text.replace('_', "").parse() {
+        Ok(0) => Err("must be at least 1".into()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("expected a whole number".into()),
+    }
+}
+
+/// A finite number above zero.
+fn positive_real(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
+        Ok(_) => Err("must be above 0 and finite".into()),
+        Err(_) => Err("expected a number".into()),
+    }
+}

@@ -1,0 +1,140 @@
+//! `phalanx train`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{positive, positive_real};
+use crate::Result;
+use crate::commands::train::{BatchSize, ExchangeKind, Length, Settings};
+use crate::exchange::Placement;
+use crate::nn::zoo;
+use crate::train::Reduce;
+use crate::{Error, commands};
+
+/// Train a model; under mpirun, with all its ranks.
+///
+/// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
+#[derive(Args)]
+pub(super) struct Train {
+    /// The model.
+    #[arg(value_parser = zoo::NAMES)]
+    model: String,
+    /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
+    data: PathBuf,
+    /// A test set, evaluated during training and at the end.
+    #[arg(long, value_name = "DATA")]
+    test: Option<PathBuf>,
+    /// Stop after this many passes over the data [default: 5, or 1000 with --until-loss].
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "steps")]
+    epochs: Option<usize>,
+    /// Stop after this many steps (updates of the parameters).
+    #[arg(long, value_name = "N", value_parser = positive)]
+    steps: Option<usize>,
+    /// Stop at the first evaluation whose test loss is at or below X.
+    #[arg(long, value_name = "X", value_parser = positive_real, requires = "test")]
+    until_loss: Option<f64>,
+    /// Samples that each rank takes in a step [default: 100].
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "global_batch")]
+    batch: Option<usize>,
+    /// Samples of a step over all ranks together.
+    #[arg(long, value_name = "N", value_parser = positive)]
+    global_batch: Option<usize>,
+    /// Learning rate.
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = positive_real)]
+    lr: f64,
+    /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
+    #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
+    reduce: ReduceArg,
+    /// How ranks agree: every step together (all-reduce), or each rank by itself through windows (one-sided).
+    #[arg(long, value_enum, default_value_t = ExchangeArg::AllReduce)]
+    exchange: ExchangeArg,
+    /// Who holds the parameters of a one-sided exchange: every rank a block, or rank 0 all of them.
+    #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
+    placement: PlacementArg,
+    /// Scale inputs to mean 0 and deviation 1 per channel, with the training set's figures.
+    #[arg(long)]
+    normalize: bool,
+    /// Names the order of samples and the parameters to start from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Steps between two evaluations of the test set [default: an epoch, or 100 with --until-loss].
+    #[arg(long, value_name = "N", value_parser = positive)]
+    eval_every: Option<usize>,
+    /// Steps between two rows of metrics.csv [default: a tenth of --eval-every].
+    #[arg(long, value_name = "N", value_parser = positive)]
+    log_every: Option<usize>,
+    /// The run folder [default: the next free runs/MODEL-NNN].
+    #[arg(long, value_name = "RUN")]
+    out: Option<PathBuf>,
+    /// Replace an older run in the run folder.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ReduceArg {
+    Mean,
+    Sum,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(super) enum ExchangeArg {
+    AllReduce,
+    OneSided,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+pub(super) enum PlacementArg {
+    Sharded,
+    Rank0,
+}
+
+/// The exchange that two arguments name.
+pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> ExchangeKind {
+    match (exchange, placement) {
+        (ExchangeArg::AllReduce, _) => ExchangeKind::AllReduce,
+        (ExchangeArg::OneSided, PlacementArg::Sharded) => {
+            ExchangeKind::OneSided(Placement::Sharded)
+        }
+        (ExchangeArg::OneSided, PlacementArg::Rank0) => ExchangeKind::OneSided(Placement::Rank0),
+    }
+}
+
+impl Train {
+    pub(super) fn resolve(self) -> Result<Settings> {
+        if self.placement == PlacementArg::Rank0 && self.exchange == ExchangeArg::AllReduce {
+            return Err(Error::Usage(
+                "--placement needs --exchange one-sided: all-reduce has no owners".into(),
+            ));
+        }
+        Ok(commands::train::Settings {
+            model: self.model,
+            data: self.data,
+            test: self.test,
+            length: match (self.epochs, self.steps, self.until_loss) {
+                (_, Some(steps), _) => Length::Steps(steps as u64),
+                (Some(epochs), ..) => Length::Epochs(epochs as u64),
+                (None, None, Some(_)) => Length::Epochs(1000),
+                (None, None, None) => Length::Epochs(5),
+            },
+            until_loss: self.until_loss,
+            batch: match self.global_batch {
+                Some(batch) => BatchSize::Global(batch),
+                None => BatchSize::PerRank(self.batch.unwrap_or(100)),
+            },
+            lr: self.lr as f32,
+            reduce: match self.reduce {
+                ReduceArg::Mean => Reduce::Mean,
+                ReduceArg::Sum => Reduce::Sum,
+            },
+            exchange: exchange(self.exchange, self.placement),
+            normalize: self.normalize,
+            seed: self.seed,
+            eval_every: self.eval_every.map(|n| n as u64),
+            log_every: self.log_every.map(|n| n as u64),
+            out: self.out,
+            force: self.force,
+        })
+    }
+}

@@ -1,0 +1,61 @@
+//! Agreement on failure: what only one rank can see must not leave the others waiting.
+
+use super::Comm;
+use crate::{Error, Result};
+
+/// Gives every rank its own value if all succeeded, else an error on every rank; *collective*.
+///
+/// A rank that failed keeps its own error; the others learn the lowest failed rank's. Costs one small reduction when
+/// all is well.
+pub fn agree<T>(comm: &dyn Comm, mine: Result<T>) -> Result<T> {
+    let mut failed = [u64::from(mine.is_err())];
+    comm.max(&mut failed);
+    if failed == [0] {
+        return mine;
+    }
+    let (code, message) = match &mine {
+        Ok(_) => (0, String::new()),
+        Err(error) => (error.exit_code(), error.report()),
+    };
+    let answers = comm.gather(&[&[code], message.as_bytes()].concat());
+    let first = answers
+        .iter()
+        .position(|answer| answer[0] != 0)
+        .expect("a rank reported failure");
+    // Of several failures only the first is printed, so that the user reads one message and not one per rank.
+    match mine {
+        Err(error) if first == comm.rank() => Err(error),
+        _ => Err(Error::Peer {
+            rank: first,
+            message: String::from_utf8_lossy(&answers[first][1..]).into_owned(),
+            code: answers[first][0],
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::run_ranks;
+
+    #[test]
+    fn every_rank_learns_of_the_lowest_failure() {
+        let ends = run_ranks(4, |comm| {
+            let mine = match comm.rank() {
+                rank @ (1 | 3) => Err(Error::Usage(format!("rank {rank} cannot"))),
+                rank => Ok(rank),
+            };
+            agree(comm, mine).map_err(|error| (error.to_string(), error.exit_code()))
+        });
+        assert_eq!(ends[1], Err(("rank 1 cannot".into(), 2)));
+        for rank in [0, 2, 3] {
+            assert_eq!(ends[rank], Err(("rank 1 failed: rank 1 cannot".into(), 2)));
+        }
+    }
+
+    #[test]
+    fn success_passes_each_ranks_own_value() {
+        let ends = run_ranks(3, |comm| agree(comm, Ok(comm.rank() * 2)).unwrap());
+        assert_eq!(ends, [0, 2, 4]);
+    }
+}

@@ -1,0 +1,148 @@
+//! Ranks and how they talk: the one seam between phalanx and MPI.
+//!
+//! [`Comm`] has two implementations: [`MpiComm`] for real jobs, and ranks as threads of one process
+//! ([`run_ranks`]) for tests without a launcher. Both pass the same checks.
+
+mod agree;
+mod launcher;
+mod mpi;
+mod rma;
+mod shared;
+mod threads;
+
+pub use agree::agree;
+pub use launcher::Launch;
+pub use mpi::{MpiComm, abort};
+pub use shared::Shared;
+pub use threads::run_ranks;
+
+use std::ops::Range;
+
+use crate::Result;
+
+/// A slice of one of the types that ranks exchange.
+pub enum Data<'a> {
+    /// Parameters, gradients.
+    F32(&'a mut [f32]),
+    /// Sums of losses, times, matrix blocks.
+    F64(&'a mut [f64]),
+    /// Counts.
+    U64(&'a mut [u64]),
+}
+
+impl<'a> From<&'a mut [f32]> for Data<'a> {
+    fn from(values: &'a mut [f32]) -> Self {
+        Self::F32(values)
+    }
+}
+
+impl<'a> From<&'a mut [f64]> for Data<'a> {
+    fn from(values: &'a mut [f64]) -> Self {
+        Self::F64(values)
+    }
+}
+
+impl<'a> From<&'a mut [u64]> for Data<'a> {
+    fn from(values: &'a mut [u64]) -> Self {
+        Self::U64(values)
+    }
+}
+
+/// How values of several ranks become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Their sum.
+    Sum,
+    /// The greatest.
+    Max,
+}
+
+/// A group of ranks. Everything but the four questions about places is *collective*.
+pub trait Comm {
+    /// This rank's place in the group, from 0.
+    fn rank(&self) -> usize;
+    /// How many ranks the group has.
+    fn size(&self) -> usize;
+    /// This rank's place among the ranks of the group on its node.
+    fn local_rank(&self) -> usize;
+    /// How many ranks of the group are on this node.
+    fn local_size(&self) -> usize;
+    /// Returns once every rank has called it.
+    fn barrier(&self);
+    /// Replaces `data` on every rank by the reduction over ranks; call it through `sum` and `max`.
+    fn all_reduce(&self, data: Data, op: Op);
+    /// Replaces `data` on every rank by root's; call it through `broadcast`.
+    fn broadcast_data(&self, data: Data, root: usize);
+    /// Every rank's bytes, in rank order; lengths may differ.
+    fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>>;
+    /// The ranks that gave the same `color`, in the order they have here.
+    fn split(&self, color: usize) -> Box<dyn Comm>;
+    /// The ranks of this group on the same node.
+    fn node(&self) -> Box<dyn Comm>;
+    /// Opens a copy of `init` and a counter at zero to one-sided access by every rank.
+    fn window(&self, init: &[f32]) -> Result<Box<dyn Window>>;
+    /// `len` zeroed cells on each rank that all ranks see; the group must be on one node.
+    fn shared(&self, len: usize) -> Result<Shared>;
+}
+
+impl dyn Comm + '_ {
+    /// Replaces `values` on every rank by the sum over ranks; *collective*.
+    pub fn sum<'a, T>(&self, values: &'a mut [T])
+    where
+        Data<'a>: From<&'a mut [T]>,
+    {
+        self.all_reduce(values.into(), Op::Sum);
+    }
+
+    /// Replaces `values` on every rank by the greatest over ranks; *collective*.
+    pub fn max<'a, T>(&self, values: &'a mut [T])
+    where
+        Data<'a>: From<&'a mut [T]>,
+    {
+        self.all_reduce(values.into(), Op::Max);
+    }
+
+    /// Replaces `values` on every rank by root's; *collective*.
+    pub fn broadcast<'a, T>(&self, root: usize, values: &'a mut [T])
+    where
+        Data<'a>: From<&'a mut [T]>,
+    {
+        self.broadcast_data(values.into(), root);
+    }
+}
+
+/// Memory and a counter on each rank that any rank may use without its help.
+pub trait Window {
+    /// Reads `out.len()` values of `owner`'s memory from `offset`, each atomically.
+    fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()>;
+    /// Adds `delta` into `owner`'s memory from `offset`, each element atomically.
+    fn add(&self, owner: usize, offset: usize, delta: &[f32]) -> Result<()>;
+    /// Adds `amount` to `owner`'s counter and returns what it was before.
+    fn fetch_add(&self, owner: usize, amount: u64) -> Result<u64>;
+    /// Gives the memory back; *collective*. Dropped instead, it stays until the process ends.
+    fn close(self: Box<Self>) -> Result<()>;
+}
+
+/// The block of `0..len` that `rank` owns; sizes differ by at most one.
+pub fn block(len: usize, size: usize, rank: usize) -> Range<usize> {
+    let (base, extra) = (len / size, len % size);
+    let start = rank * base + rank.min(extra);
+    start..start + base + usize::from(rank < extra)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::block;
+
+    #[test]
+    fn blocks_tile_the_range_and_differ_by_at_most_one() {
+        for (len, size) in [(0, 3), (7, 3), (8, 4), (2, 5), (60_000, 7)] {
+            let blocks: Vec<_> = (0..size).map(|rank| block(len, size, rank)).collect();
+            assert_eq!((blocks[0].start, blocks[size - 1].end), (0, len));
+            assert!(blocks.windows(2).all(|pair| pair[0].end == pair[1].start));
+            let longest = blocks.iter().map(ExactSizeIterator::len).max();
+            let shortest = blocks.iter().map(ExactSizeIterator::len).min();
+            assert!(longest.unwrap() - shortest.unwrap() <= 1);
+        }
+    }
+}

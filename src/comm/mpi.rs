@@ -1,0 +1,182 @@
+//! `Comm` over an MPI communicator, and the start and end of the job.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use mpi::Threading;
+use mpi::collective::SystemOperation;
+use mpi::datatype::PartitionMut;
+use mpi::environment::Universe;
+use mpi::topology::{Color, SimpleCommunicator};
+use mpi::traits::*;
+
+use super::{Comm, Data, Op, Shared, Window, rma};
+use crate::{Error, Result};
+
+/// Elements handed to MPI in one call: its counts are C ints.
+const MOST: usize = 1 << 30;
+
+/// The ranks of an MPI communicator.
+pub struct MpiComm {
+    comm: SimpleCommunicator,
+    local: (usize, usize),
+    /// What a reduction sends from: rsmpi offers no reduction in place.
+    scratch: RefCell<Scratch>,
+    /// Last, so that MPI ends after everything that lives in it.
+    universe: Rc<Universe>,
+}
+
+#[derive(Default)]
+struct Scratch {
+    f32: Vec<f32>,
+    f64: Vec<f64>,
+    u64: Vec<u64>,
+}
+
+impl MpiComm {
+    /// Starts MPI and gives the world of all ranks. From here on a panic on any rank ends the job.
+    pub fn start() -> Result<Self> {
+        // Debian's Open MPI disables the one component that serves windows between hosts without special hardware.
+        if std::env::var_os("OMPI_MCA_osc").is_none() {
+            // SAFETY: called first thing by the main thread, before any other thread exists.
+            unsafe { std::env::set_var("OMPI_MCA_osc", "^ucx") };
+        }
+        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)
+            .ok_or_else(|| Error::Usage("MPI was started twice in one process".into()))?;
+        let print = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            print(info);
+            abort(1);
+        }));
+        Ok(Self::wrap(universe.world(), Rc::new(universe)))
+    }
+
+    fn wrap(comm: SimpleCommunicator, universe: Rc<Universe>) -> Self {
+        let node = comm.split_shared(comm.rank());
+        Self {
+            local: (node.rank() as usize, node.size() as usize),
+            comm,
+            scratch: RefCell::default(),
+            universe,
+        }
+    }
+
+    fn reduce<T: Equivalence + Copy>(&self, values: &mut [T], scratch: &mut Vec<T>, op: Op) {
+        if self.size() == 1 {
+            return;
+        }
+        let op = match op {
+            Op::Sum => SystemOperation::sum(),
+            Op::Max => SystemOperation::max(),
+        };
+        for part in values.chunks_mut(MOST) {
+            scratch.clear();
+            scratch.extend_from_slice(part);
+            self.comm.all_reduce_into(&scratch[..], part, op);
+        }
+    }
+
+    fn copy<T: Equivalence>(&self, values: &mut [T], root: usize) {
+        let root = self.comm.process_at_rank(root as i32);
+        for part in values.chunks_mut(MOST) {
+            root.broadcast_into(part);
+        }
+    }
+}
+
+/// Ends every rank of the job: a rank that cannot go on must not leave its peers waiting.
+pub fn abort(code: u8) -> ! {
+    if mpi::environment::is_initialized() && !mpi::environment::is_finalized() {
+        SimpleCommunicator::world().abort(i32::from(code));
+    }
+    std::process::exit(i32::from(code))
+}
+
+impl Comm for MpiComm {
+    fn rank(&self) -> usize {
+        self.comm.rank() as usize
+    }
+
+    fn size(&self) -> usize {
+        self.comm.size() as usize
+    }
+
+    fn local_rank(&self) -> usize {
+        self.local.0
+    }
+
+    fn local_size(&self) -> usize {
+        self.local.1
+    }
+
+    fn barrier(&self) {
+        self.comm.barrier();
+    }
+
+    fn all_reduce(&self, data: Data, op: Op) {
+        let scratch = &mut *self.scratch.borrow_mut();
+        match data {
+            Data::F32(values) => self.reduce(values, &mut scratch.f32, op),
+            Data::F64(values) => self.reduce(values, &mut scratch.f64, op),
+            Data::U64(values) => self.reduce(values, &mut scratch.u64, op),
+        }
+    }
+
+    fn broadcast_data(&self, data: Data, root: usize) {
+        match data {
+            Data::F32(values) => self.copy(values, root),
+            Data::F64(values) => self.copy(values, root),
+            Data::U64(values) => self.copy(values, root),
+        }
+    }
+
+    fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>> {
+        let mut counts = vec![0i32; self.size()];
+        let count = i32::try_from(mine.len()).expect("gathered messages are far below 2 GiB");
+        self.comm.all_gather_into(&count, &mut counts[..]);
+        let starts: Vec<i32> = counts
+            .iter()
+            .scan(0, |next, &count| {
+                Some(std::mem::replace(next, *next + count))
+            })
+            .collect();
+        let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
+        self.comm.all_gather_varcount_into(
+            mine,
+            &mut PartitionMut::new(&mut all[..], &counts[..], &starts[..]),
+        );
+        let part =
+            |(&start, &count): (&i32, &i32)| all[start as usize..][..count as usize].to_vec();
+        starts.iter().zip(&counts).map(part).collect()
+    }
+
+    fn split(&self, color: usize) -> Box<dyn Comm> {
+        let color = Color::with_value(i32::try_from(color).expect("colors are small numbers"));
+        let part = self
+            .comm
+            .split_by_color(color)
+            .expect("a defined color gives a communicator");
+        Box::new(Self::wrap(part, self.universe.clone()))
+    }
+
+    fn node(&self) -> Box<dyn Comm> {
+        Box::new(Self::wrap(
+            self.comm.split_shared(self.comm.rank()),
+            self.universe.clone(),
+        ))
+    }
+
+    fn window(&self, init: &[f32]) -> Result<Box<dyn Window>> {
+        Ok(Box::new(rma::RmaWindow::new(
+            &self.comm,
+            self.universe.clone(),
+            init,
+        )?))
+    }
+
+    fn shared(&self, len: usize) -> Result<Shared> {
+        let cells = rma::NodeCells::new(&self.comm, self.universe.clone(), len)?;
+        Ok(Shared(Box::new(cells)))
+    }
+}

@@ -1,0 +1,171 @@
+//! `phalanx data`: make, import, describe, split.
+
+use std::path::{Path, PathBuf};
+
+use crate::Result;
+use crate::data::synthetic::{self, Amount, Kind};
+use crate::data::{Dataset, cifar, describe, idx, split};
+use crate::observe::table;
+
+/// What to do with which files.
+pub enum Action {
+    /// Make a synthetic set.
+    Make {
+        /// What to make.
+        kind: Kind,
+        /// How much of it.
+        amount: Amount,
+        /// Where to.
+        out: PathBuf,
+    },
+    /// Import IDX files.
+    ImportIdx {
+        /// The image file.
+        images: PathBuf,
+        /// The label file.
+        labels: PathBuf,
+        /// Where to.
+        out: PathBuf,
+        /// How.
+        options: idx::Options,
+    },
+    /// Import CIFAR-10.
+    ImportCifar {
+        /// The binary files.
+        files: Vec<PathBuf>,
+        /// Where to.
+        out: PathBuf,
+        /// Files to cut the set into.
+        shards: usize,
+        /// Whether an existing set may be replaced.
+        force: bool,
+    },
+    /// Describe a set.
+    Describe(PathBuf),
+    /// Split a set.
+    Split {
+        /// The whole.
+        data: PathBuf,
+        /// The part to train on.
+        train: PathBuf,
+        /// The part to validate on.
+        validation: PathBuf,
+        /// How.
+        options: split::Options,
+    },
+}
+
+/// Does it and says what came of it.
+pub fn run(action: &Action) -> Result<()> {
+    match action {
+        Action::Make { kind, amount, out } => {
+            synthetic::make(*kind, *amount, out)?;
+            made(out)
+        }
+        Action::ImportIdx {
+            images,
+            labels,
+            out,
+            options,
+        } => {
+            idx::import(images, labels, out, *options)?;
+            made(out)
+        }
+        Action::ImportCifar {
+            files,
+            out,
+            shards,
+            force,
+        } => {
+            cifar::import(files, out, *shards, *force)?;
+            made(out)
+        }
+        Action::Describe(path) => show(path),
+        Action::Split {
+            data,
+            train,
+            validation,
+            options,
+        } => {
+            split::split(&Dataset::open(data)?, train, validation, *options)?;
+            made(train)?;
+            made(validation)
+        }
+    }
+}
+
+fn made(path: &Path) -> Result<()> {
+    let data = Dataset::open(path)?;
+    let files = match data.files().count() {
+        1 => String::new(),
+        count => format!(" in {count} shards"),
+    };
+    println!(
+        "{}: {} samples of {}, {} classes{files}",
+        path.display(),
+        data.len(),
+        data.shape,
+        data.classes
+    );
+    Ok(())
+}
+
+fn show(path: &Path) -> Result<()> {
+    let data = Dataset::open(path)?;
+    let summary = describe::describe(&data)?;
+    let channels = |values: &[f32]| {
+        values
+            .iter()
+            .map(|v| format!("{v:.4}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let rows = [
+        ("samples", data.len().to_string()),
+        (
+            "shape",
+            format!("{} (c×h×w), {}", data.shape, data.element()),
+        ),
+        ("classes", data.classes.to_string()),
+        (
+            "files",
+            format!(
+                "{}, {}",
+                data.files().count(),
+                if data.is_mapped() {
+                    "mapped"
+                } else {
+                    "read through HDF5"
+                }
+            ),
+        ),
+        ("mean", channels(&data.mean)),
+        ("deviation", channels(&data.std)),
+        (
+            "values",
+            format!("{} to {}", summary.range.0, summary.range.1),
+        ),
+        ("provenance", data.provenance.clone()),
+        ("checksum", format!("xxh3:{:016x}", summary.checksum)),
+    ];
+    println!("{}", table(&path.display().to_string(), &rows));
+    let most = summary.histogram.iter().copied().max().unwrap_or(1).max(1);
+    let names: Vec<String> = (0..summary.histogram.len())
+        .map(|class| match data.class_names.get(class) {
+            Some(name) if *name != class.to_string() => format!("{class} {name}"),
+            _ => class.to_string(),
+        })
+        .collect();
+    let bars: Vec<(&str, String)> = names
+        .iter()
+        .zip(&summary.histogram)
+        .map(|(name, &count)| {
+            (
+                name.as_str(),
+                format!("{count:>9} {}", "█".repeat((count * 40 / most) as usize)),
+            )
+        })
+        .collect();
+    println!("{}", table("samples by class", &bars));
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! One file per command: wire the parts, run, print the result.
+
+pub mod bench;
+pub mod data;
+pub mod eval;
+mod report;
+pub mod train;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::comm::{Comm, Launch, MpiComm, abort};
+use crate::{Error, Result, cli, interrupt, logging};
+
+/// What to do, with everything resolved that can be without ranks.
+pub enum Command {
+    /// `phalanx train`.
+    Train(train::Settings),
+    /// `phalanx eval`.
+    Eval(eval::Settings),
+    /// `phalanx data`.
+    Data(data::Action),
+    /// `phalanx bench`.
+    Bench(bench::Settings),
+}
+
+/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage.
+pub fn main() -> ExitCode {
+    let launch = Launch::detect();
+    logging::start(launch);
+    let outcome = cli::parse().and_then(|command| match command {
+        Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
+        Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
+        Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
+        Command::Data(action) => {
+            interrupt::listen();
+            data::run(&action)
+        }
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            if launch.rank == 0 {
+                eprintln!("error: {}", error.report());
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Runs `job` with the ranks of the world. A failure on one rank ends all of them at once.
+fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
+    let comm = MpiComm::start()?;
+    let Err(error) = job(&comm) else {
+        return Ok(());
+    };
+    if let Error::Peer { code, .. } = error {
+        // The rank that failed speaks and ends the job; should it be gone already, this one does.
+        std::thread::sleep(Duration::from_secs(3));
+        abort(code);
+    }
+    match comm.size() {
+        1 => eprintln!("error: {}", error.report()),
+        _ => eprintln!("error: rank {}: {}", comm.rank(), error.report()),
+    }
+    abort(error.exit_code())
+}

@@ -1,0 +1,273 @@
+//! What a training run writes down and prints about itself.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::train::{BatchSize, Length, Plan, Settings};
+use crate::comm::Comm;
+use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer};
+
+/// `settings.toml`: as typed and as resolved, enough to repeat the run.
+#[derive(Serialize)]
+pub(super) struct Written {
+    phalanx: &'static str,
+    /// The command as it was typed.
+    command: Vec<String>,
+    ranks: usize,
+    hosts: usize,
+    resolved: Resolved,
+}
+
+#[derive(Serialize)]
+struct Resolved {
+    model: String,
+    parameters: usize,
+    data: String,
+    samples: usize,
+    classes: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test: Option<String>,
+    exchange: &'static str,
+    reduce: Reduce,
+    step_batch: usize,
+    steps_per_epoch: u64,
+    steps: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until_loss: Option<f64>,
+    optimizer: &'static str,
+    lr: f32,
+    normalize: bool,
+    seed: u64,
+    eval_every: u64,
+    log_every: u64,
+}
+
+/// What `settings.toml` will say.
+pub(super) fn settings(
+    comm: &dyn Comm,
+    settings: &Settings,
+    plan: &Plan,
+    trainer: &Trainer,
+) -> Written {
+    Written {
+        phalanx: env!("CARGO_PKG_VERSION"),
+        command: std::env::args().collect(),
+        ranks: comm.size(),
+        hosts: comm.size().div_ceil(comm.local_size()),
+        resolved: Resolved {
+            model: settings.model.clone(),
+            parameters: trainer.params.len(),
+            data: settings.data.display().to_string(),
+            samples: plan.data.len(),
+            classes: plan.data.classes,
+            test: settings
+                .test
+                .as_ref()
+                .map(|path| path.display().to_string()),
+            exchange: settings.exchange.describe(),
+            reduce: settings.reduce,
+            step_batch: plan.steps.batch,
+            steps_per_epoch: plan.steps.per_epoch(),
+            steps: plan.total,
+            until_loss: settings.until_loss,
+            optimizer: "sgd",
+            lr: settings.lr,
+            normalize: settings.normalize,
+            seed: settings.seed,
+            eval_every: plan.eval_every,
+            log_every: plan.log_every,
+        },
+    }
+}
+
+/// The table that is printed first.
+pub(super) fn settings_rows(
+    comm: &dyn Comm,
+    settings: &Settings,
+    plan: &Plan,
+    trainer: &Trainer,
+    folder: &RunFolder,
+) -> Vec<(&'static str, String)> {
+    let hosts = comm.size().div_ceil(comm.local_size());
+    let data = |data: &crate::data::Dataset| {
+        format!(
+            "{}: {} samples of {}",
+            data.path.display(),
+            data.len(),
+            data.shape
+        )
+    };
+    let batch = match settings.batch {
+        BatchSize::PerRank(each) => format!("{each} a rank, {} samples a step", plan.steps.batch),
+        BatchSize::Global(all) => {
+            format!("{all} over all ranks, {} samples a step", plan.steps.batch)
+        }
+    };
+    let length = match settings.length {
+        Length::Epochs(epochs) => format!("{epochs} epochs, {} steps", plan.total),
+        Length::Steps(steps) => format!(
+            "{steps} steps, {:.2} epochs",
+            steps as f64 / plan.steps.per_epoch() as f64
+        ),
+    };
+    let length = match settings.until_loss {
+        Some(loss) => format!("until test loss {loss}, at most {length}"),
+        None => length,
+    };
+    vec![
+        (
+            "ranks",
+            format!(
+                "{} on {hosts} {}",
+                comm.size(),
+                if hosts == 1 { "host" } else { "hosts" }
+            ),
+        ),
+        (
+            "model",
+            format!("{}, {} parameters", settings.model, trainer.params.len()),
+        ),
+        ("train", data(&plan.data)),
+        ("test", plan.test.as_ref().map_or("none".into(), data)),
+        ("exchange", settings.exchange.describe().into()),
+        ("batch", batch),
+        ("length", length),
+        (
+            "optimizer",
+            format!(
+                "sgd, learning rate {}, gradients by {:?}",
+                settings.lr, settings.reduce
+            )
+            .to_lowercase(),
+        ),
+        ("evaluate", format!("every {} steps", plan.eval_every)),
+        ("seed", settings.seed.to_string()),
+        ("run folder", folder.path().display().to_string()),
+    ]
+}
+
+/// `result.toml`.
+#[derive(Serialize)]
+pub(super) struct Result {
+    steps: u64,
+    epochs: f64,
+    samples: u64,
+    seconds: f64,
+    samples_per_s: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_loss: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_accuracy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_step: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    target_seconds: Option<f64>,
+    eval_every: u64,
+    /// Share of all ranks' time by part.
+    time: BTreeMap<&'static str, f64>,
+    checksum: String,
+}
+
+impl Result {
+    pub(super) fn new(
+        outcome: &Outcome,
+        ranks: &[RankReport],
+        plan: &Plan,
+        trainer: &Trainer,
+        seconds: f64,
+    ) -> Self {
+        // Ranks that step together take the same steps; ranks that do not take different ones.
+        let together =
+            ranks.iter().map(|rank| rank.samples).sum::<u64>() == plan.steps.seen(ranks[0].steps);
+        let steps = if together {
+            ranks[0].steps
+        } else {
+            ranks.iter().map(|rank| rank.steps).sum()
+        };
+        let samples = ranks.iter().map(|rank| rank.samples).sum();
+        let total = |part: fn(&RankReport) -> f64| ranks.iter().map(part).sum::<f64>();
+        let parts = [
+            ("compute", total(|rank| rank.compute_s)),
+            ("exchange", total(|rank| rank.exchange_s)),
+            ("wait", total(|rank| rank.wait_s)),
+            ("load", total(|rank| rank.load_s)),
+            ("evaluate", total(|rank| rank.evaluate_s)),
+        ];
+        let all = seconds * ranks.len() as f64;
+        Self {
+            steps,
+            epochs: samples as f64 / plan.data.len() as f64,
+            samples,
+            seconds,
+            samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
+            test_loss: outcome.settled.map(|tally| tally.mean_loss()),
+            test_accuracy: outcome.settled.map(|tally| tally.accuracy()),
+            target_step: outcome.reached.map(|(step, _)| step),
+            target_seconds: outcome.reached.map(|(_, seconds)| seconds),
+            eval_every: plan.eval_every,
+            time: parts
+                .into_iter()
+                .map(|(name, time)| (name, time / all))
+                .collect(),
+            checksum: format!("{:016x}", trainer.checksum()),
+        }
+    }
+
+    /// The table that is printed last.
+    pub(super) fn rows(
+        &self,
+        settings: &Settings,
+        ranks: &[RankReport],
+        folder: &RunFolder,
+    ) -> Vec<(&'static str, String)> {
+        let mut rows = vec![
+            (
+                "steps",
+                format!(
+                    "{} ({:.2} epochs, {} samples)",
+                    self.steps, self.epochs, self.samples
+                ),
+            ),
+            (
+                "time",
+                format!(
+                    "{:.2} s, {:.0} samples/s without evaluation",
+                    self.seconds, self.samples_per_s
+                ),
+            ),
+        ];
+        if let (Some(loss), Some(accuracy)) = (self.test_loss, self.test_accuracy) {
+            rows.push(("test loss", format!("{loss:.4}")));
+            rows.push(("test accuracy", format!("{:.2} %", 100.0 * accuracy)));
+        }
+        if let Some(target) = settings.until_loss {
+            rows.push(("target", match (self.target_step, self.target_seconds) {
+                (Some(step), Some(seconds)) => format!(
+                    "test loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
+                    step.saturating_sub(self.eval_every),
+                    self.eval_every
+                ),
+                _ => format!("test loss {target} was not reached"),
+            }));
+        }
+        let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
+            .iter()
+            .map(|name| format!("{name} {:.0} %", 100.0 * self.time[name]))
+            .collect();
+        rows.push(("where time went", parts.join(", ")));
+        let shares: Vec<String> = ranks
+            .iter()
+            .take(8)
+            .map(|rank| format!("{:.1}", 100.0 * rank.share))
+            .collect();
+        let more = if ranks.len() > 8 {
+            " … (ranks.csv has all)"
+        } else {
+            ""
+        };
+        rows.push(("updates by rank", format!("{} %{more}", shares.join(", "))));
+        rows.push(("written to", folder.path().display().to_string()));
+        rows
+    }
+}

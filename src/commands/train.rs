@@ -1,0 +1,258 @@
+//! `phalanx train`: from settings to a run folder.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::report;
+use crate::comm::{Comm, agree};
+use crate::data::{Dataset, Loader, Scaling, Steps};
+use crate::exchange::{AllReduce, Exchange, OneSided, Placement};
+use crate::nn::{self, zoo};
+use crate::observe::table;
+use crate::optim::Sgd;
+use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
+use crate::{Error, Result};
+
+/// How long to train at the most.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Length {
+    /// Passes over the data.
+    Epochs(u64),
+    /// Updates of the parameters.
+    Steps(u64),
+}
+
+/// How many samples a step takes.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BatchSize {
+    /// On each rank.
+    PerRank(usize),
+    /// On all ranks together.
+    Global(usize),
+}
+
+/// How ranks agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExchangeKind {
+    /// Synchronous.
+    AllReduce,
+    /// Asynchronous.
+    OneSided(Placement),
+}
+
+impl ExchangeKind {
+    /// As the user reads it.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::AllReduce => "all-reduce (synchronous)",
+            Self::OneSided(Placement::Sharded) => {
+                "one-sided (asynchronous), parameters sharded over all ranks"
+            }
+            Self::OneSided(Placement::Rank0) => "one-sided (asynchronous), parameters on rank 0",
+        }
+    }
+
+    /// Samples of one step: of the whole team if ranks step together, of one rank if each steps by itself.
+    pub fn step_batch(self, batch: BatchSize, ranks: usize) -> usize {
+        match (self, batch) {
+            (Self::AllReduce, BatchSize::PerRank(each)) => each * ranks,
+            (Self::AllReduce, BatchSize::Global(all)) => all,
+            (Self::OneSided(_), BatchSize::PerRank(each)) => each,
+            (Self::OneSided(_), BatchSize::Global(all)) => all.div_ceil(ranks),
+        }
+    }
+
+    /// Starts the exchange; *collective*.
+    pub fn start<'c>(
+        self,
+        comm: &'c dyn Comm,
+        steps: u64,
+        params: &[f32],
+    ) -> Result<Box<dyn Exchange + 'c>> {
+        Ok(match self {
+            Self::AllReduce => Box::new(AllReduce::new(comm, steps)),
+            Self::OneSided(placement) => Box::new(OneSided::new(comm, steps, placement, params)?),
+        })
+    }
+}
+
+/// Everything that decides a run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the model.
+    pub model: String,
+    /// The training set.
+    pub data: PathBuf,
+    /// The test set.
+    pub test: Option<PathBuf>,
+    /// How long at the most.
+    pub length: Length,
+    /// The test loss to stop at.
+    pub until_loss: Option<f64>,
+    /// Samples of a step.
+    pub batch: BatchSize,
+    /// Learning rate.
+    pub lr: f32,
+    /// How gradients become one.
+    pub reduce: Reduce,
+    /// How ranks agree.
+    pub exchange: ExchangeKind,
+    /// Whether inputs are scaled to mean 0 and deviation 1.
+    pub normalize: bool,
+    /// Names order and start.
+    pub seed: u64,
+    /// Steps between evaluations.
+    pub eval_every: Option<u64>,
+    /// Steps between rows of metrics.
+    pub log_every: Option<u64>,
+    /// The run folder.
+    pub out: Option<PathBuf>,
+    /// Whether an older run may be replaced.
+    pub force: bool,
+}
+
+/// What the settings mean for this data and these ranks.
+pub(super) struct Plan {
+    pub(super) data: Arc<Dataset>,
+    pub(super) test: Option<Dataset>,
+    pub(super) steps: Steps,
+    pub(super) total: u64,
+    pub(super) eval_every: u64,
+    pub(super) log_every: u64,
+}
+
+impl Plan {
+    fn new(settings: &Settings, ranks: usize) -> Result<Self> {
+        let data = Dataset::open(&settings.data)?;
+        data.enough_for(ranks)?;
+        let test = settings.test.as_deref().map(Dataset::open).transpose()?;
+        if let Some(test) = &test {
+            data.fits(test)?;
+        }
+        if let BatchSize::Global(all) = settings.batch
+            && all < ranks
+        {
+            let problem =
+                format!("--global-batch {all} is less than one sample for each of {ranks} ranks");
+            return Err(Error::Usage(problem));
+        }
+        let batch = settings.exchange.step_batch(settings.batch, ranks);
+        let steps = Steps {
+            samples: data.len(),
+            batch,
+        };
+        let total = match settings.length {
+            Length::Epochs(epochs) => epochs * steps.per_epoch(),
+            Length::Steps(steps) => steps,
+        };
+        let eval_every = settings
+            .eval_every
+            .unwrap_or_else(|| match settings.until_loss {
+                Some(_) => 100,
+                None => steps.per_epoch(),
+            });
+        let log_every = settings.log_every.unwrap_or((eval_every / 10).max(1));
+        Ok(Self {
+            data: Arc::new(data),
+            test,
+            steps,
+            total,
+            eval_every,
+            log_every,
+        })
+    }
+}
+
+/// Trains, writes the run folder and prints the result; *collective*.
+pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    let plan = agree(comm, Plan::new(settings, comm.size()))?;
+    let first = comm.rank() == 0;
+    let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
+    let scaling = match settings.normalize {
+        true => Scaling::normal(&plan.data.mean, &plan.data.std),
+        false => Scaling::unit(plan.data.shape.c),
+    };
+    let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
+    let optimizer = Box::new(Sgd { lr: settings.lr });
+    let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
+    let parts = Parts {
+        model,
+        loader,
+        scaling,
+        steps,
+        reduce,
+        optimizer,
+        seed,
+    };
+    let mut trainer = Trainer::new(comm, parts);
+
+    let start = || {
+        let folder = match &settings.out {
+            Some(path) => RunFolder::create(path, settings.force)?,
+            None => RunFolder::create_next(&settings.model)?,
+        };
+        folder.write(
+            "settings.toml",
+            &report::settings(comm, settings, &plan, &trainer),
+        )?;
+        let metrics = folder.file("metrics.csv");
+        let journal = Journal::create(&metrics, steps, settings.lr, plan.log_every, plan.total)?;
+        Ok((Some(folder), journal))
+    };
+    let (folder, mut journal) = agree(
+        comm,
+        if first {
+            start()
+        } else {
+            Ok((None, Journal::none()))
+        },
+    )?;
+    if let Some(folder) = &folder {
+        println!(
+            "{}",
+            table(
+                "settings",
+                &report::settings_rows(comm, settings, &plan, &trainer, folder)
+            )
+        );
+    }
+    if !plan.data.is_mapped() && first {
+        log::warn!(
+            "the data is chunked or compressed and is read through HDF5; `phalanx data split` writes it contiguous"
+        );
+    }
+
+    let exchange = settings.exchange.start(comm, plan.total, &trainer.params)?;
+    let goal = Goal {
+        test: plan.test.as_ref(),
+        eval_every: plan.eval_every,
+        until_loss: settings.until_loss,
+    };
+    trainer.times = crate::train::Times::start();
+    let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal)?;
+    let seconds = trainer.times.elapsed();
+    drop(journal);
+
+    let ranks = RankReport::gather(comm, &trainer, &outcome);
+    let finish = |folder: &RunFolder| {
+        RankReport::write(&folder.file("ranks.csv"), &ranks)?;
+        nn::save(
+            &folder.file("model.h5"),
+            &trainer.model,
+            &trainer.params,
+            &trainer.scaling,
+        )?;
+        let result = report::Result::new(&outcome, &ranks, &plan, &trainer, seconds);
+        folder.write("result.toml", &result)?;
+        println!(
+            "{}",
+            table("result", &result.rows(settings, &ranks, folder))
+        );
+        Ok(())
+    };
+    agree(comm, folder.as_ref().map_or(Ok(()), finish))
+}

@@ -1,0 +1,187 @@
+//! From places in the order to batches in memory, ahead of training where that helps.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use super::sampler::{Permutation, Place};
+use super::{Dataset, Scaling};
+use crate::{Error, Result};
+
+/// Below this rate a mapped batch came from the disk and not from memory, so the next one is asked for ahead.
+const DISK_BYTES_PER_S: f64 = 5e8;
+
+/// Samples ready for a model.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// Scaled pixels: (n, c, h, w).
+    pub images: Vec<f32>,
+    /// Their labels.
+    pub labels: Vec<u32>,
+}
+
+impl Batch {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// Fills the batch with the samples of `data` that `indices` name.
+    pub fn gather(
+        &mut self,
+        data: &Dataset,
+        scaling: &Scaling,
+        indices: impl ExactSizeIterator<Item = usize>,
+    ) -> Result<()> {
+        let each = data.shape.len();
+        self.images.resize(indices.len() * each, 0.0);
+        self.labels.clear();
+        for (index, image) in indices.zip(self.images.chunks_exact_mut(each)) {
+            self.labels.push(data.sample(index, scaling, image)?);
+        }
+        Ok(())
+    }
+}
+
+/// Delivers the batches that were requested, in that order.
+///
+/// Mapped data is gathered when it is asked for, straight into the batch: no thread, no second copy. Data that must
+/// be read through HDF5 is read by a thread while the batch before is in use.
+pub struct Loader {
+    reader: Reader,
+    wanted: VecDeque<Place>,
+    batch: Batch,
+    helper: Option<Helper>,
+}
+
+struct Helper {
+    requests: Sender<(Place, Batch)>,
+    batches: Receiver<Result<Batch>>,
+    spare: Vec<Batch>,
+}
+
+impl Loader {
+    /// Batches of `data`, shuffled by `seed`.
+    pub fn new(data: Arc<Dataset>, scaling: Scaling, seed: u64) -> Self {
+        let helper = (!data.is_mapped())
+            .then(|| Helper::start(Reader::new(data.clone(), scaling.clone(), seed)));
+        Self {
+            reader: Reader::new(data, scaling, seed),
+            wanted: VecDeque::new(),
+            batch: Batch::default(),
+            helper,
+        }
+    }
+
+    /// Announces a batch that `next` will deliver; at most one more than was delivered.
+    pub fn request(&mut self, place: Place) {
+        match &mut self.helper {
+            None => self.wanted.push_back(place),
+            Some(helper) => {
+                let batch = helper.spare.pop().unwrap_or_default();
+                // A helper that is gone has left its error in `batches`.
+                let _ = helper.requests.send((place, batch));
+            }
+        }
+    }
+
+    /// The oldest batch requested and not yet delivered.
+    pub fn next(&mut self) -> Result<&Batch> {
+        match &mut self.helper {
+            None => {
+                let place = self.wanted.pop_front().expect("a batch was requested");
+                self.reader.load(&place, &mut self.batch)?;
+                if let Some(next) = self.wanted.front().filter(|_| self.reader.slow) {
+                    self.reader.hint(next);
+                }
+            }
+            Some(helper) => {
+                let batch = helper.batches.recv().map_err(|_| {
+                    Error::Usage("the loader's thread ended before its work".into())
+                })??;
+                helper.spare.push(std::mem::replace(&mut self.batch, batch));
+            }
+        }
+        Ok(&self.batch)
+    }
+}
+
+impl Helper {
+    fn start(mut reader: Reader) -> Self {
+        let (requests, inbox) = channel::<(Place, Batch)>();
+        let (outbox, batches) = channel();
+        // Ends when the loader is dropped and `requests` with it.
+        thread::spawn(move || {
+            for (place, mut batch) in inbox {
+                let loaded = reader.load(&place, &mut batch).map(|()| batch);
+                if outbox.send(loaded).is_err() {
+                    return;
+                }
+            }
+        });
+        Self {
+            requests,
+            batches,
+            spare: Vec::new(),
+        }
+    }
+}
+
+/// Turns places into samples.
+struct Reader {
+    data: Arc<Dataset>,
+    scaling: Scaling,
+    seed: u64,
+    order: Option<(u64, Permutation)>,
+    /// Whether the last batch came at the speed of a disk.
+    slow: bool,
+}
+
+impl Reader {
+    fn new(data: Arc<Dataset>, scaling: Scaling, seed: u64) -> Self {
+        Self {
+            data,
+            scaling,
+            seed,
+            order: None,
+            slow: false,
+        }
+    }
+
+    fn order(&mut self, epoch: u64) -> &Permutation {
+        let (n, seed) = (self.data.len(), self.seed);
+        match &mut self.order {
+            Some((known, _)) if *known == epoch => {}
+            order => *order = Some((epoch, Permutation::new(n, seed, epoch))),
+        }
+        &self.order.as_ref().expect("just made").1
+    }
+
+    fn load(&mut self, place: &Place, batch: &mut Batch) -> Result<()> {
+        let start = Instant::now();
+        let order = self.order(place.epoch).clone();
+        batch.gather(
+            &self.data,
+            &self.scaling,
+            place.positions.clone().map(|k| order.at(k)),
+        )?;
+        let bytes = size_of_val(&batch.images[..]) as f64;
+        self.slow = bytes < DISK_BYTES_PER_S * start.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    fn hint(&mut self, place: &Place) {
+        let order = self.order(place.epoch).clone();
+        place
+            .positions
+            .clone()
+            .for_each(|k| self.data.hint(order.at(k)));
+    }
+}

@@ -1,0 +1,56 @@
+//! Labelled images on disk and on their way into a batch: the format, the order, the loader, and who makes sets.
+
+pub mod cifar;
+pub mod describe;
+pub mod digits;
+pub mod idx;
+pub mod images;
+mod loader;
+mod pixels;
+pub mod sampler;
+mod set;
+pub mod split;
+pub mod synthetic;
+mod writer;
+
+pub use loader::{Batch, Loader};
+pub use pixels::Scaling;
+pub use sampler::{Place, Steps};
+pub use set::Dataset;
+pub use writer::{Description, SetWriter};
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The format's version that this program writes, and the newest it reads.
+pub const VERSION: u32 = 1;
+
+/// One sample's dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shape {
+    /// Channels.
+    pub c: usize,
+    /// Rows.
+    pub h: usize,
+    /// Columns.
+    pub w: usize,
+}
+
+impl Shape {
+    /// Values in one sample.
+    pub fn len(self) -> usize {
+        self.c * self.h * self.w
+    }
+
+    /// Whether a sample holds no value at all.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        write!(f, "{}×{}×{}", self.c, self.h, self.w)
+    }
+}

@@ -1,0 +1,190 @@
+//! The pixels of one shard: mapped when they lie in one piece, else read through HDF5.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use memmap2::{Advice, Mmap};
+
+use super::Shape;
+use crate::backend::cpu::scale;
+use crate::h5::{Element, Table};
+use crate::{Error, Result};
+
+/// How pixels become inputs: `value = pixel × factor + shift`, per channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Scaling {
+    /// Per channel: factor and shift of a pixel in 0…1.
+    channels: Vec<(f32, f32)>,
+}
+
+impl Scaling {
+    /// Bytes become 0…1; floats stay as they are.
+    pub fn unit(channels: usize) -> Self {
+        Self {
+            channels: vec![(1.0, 0.0); channels],
+        }
+    }
+
+    /// Given factors and shifts, one per channel.
+    pub fn of_channels(factors: &[f32], shifts: &[f32]) -> Self {
+        Self {
+            channels: factors
+                .iter()
+                .copied()
+                .zip(shifts.iter().copied())
+                .collect(),
+        }
+    }
+
+    /// Factors and shifts, one per channel.
+    pub fn channels(&self) -> (Vec<f32>, Vec<f32>) {
+        self.channels.iter().copied().unzip()
+    }
+
+    /// As `unit`, then each channel to mean 0 and deviation 1.
+    pub fn normal(mean: &[f32], std: &[f32]) -> Self {
+        let channel = |(&mean, &std): (&f32, &f32)| {
+            let factor = if std > 0.0 { 1.0 / std } else { 1.0 };
+            (factor, -mean * factor)
+        };
+        Self {
+            channels: mean.iter().zip(std).map(channel).collect(),
+        }
+    }
+}
+
+/// Where a shard's pixels come from.
+enum Source {
+    Mapped { map: Mmap, start: usize },
+    Read(Table),
+}
+
+/// The `images` of one shard.
+pub(super) struct Pixels {
+    path: PathBuf,
+    shape: Shape,
+    element: Element,
+    source: Source,
+}
+
+impl Pixels {
+    /// Maps `table` if it can be, after checking that the file holds all of it.
+    pub(super) fn open(path: &Path, table: Table, shape: Shape) -> Result<Self> {
+        let element = table.element();
+        let width = match element {
+            Element::U8 => 1,
+            Element::F32 => 4,
+            _ => {
+                let hint = "see data/README.md for the format";
+                return Err(Error::file(path, "`images` must be u8 or f32", hint));
+            }
+        };
+        let source = match table.offset() {
+            Some(start) => {
+                let file = fs::File::open(path).map_err(Error::io("read", path))?;
+                // SAFETY: the map is read-only; a data set is written under another name and renamed when complete,
+                // so a file that changes under a run is outside what phalanx or any mapped reader can promise.
+                let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+                let end = start as usize + table.shape()[0] * shape.len() * width;
+                if map.len() < end {
+                    let problem = format!("is {} bytes long, its images end at {end}", map.len());
+                    return Err(Error::file(path, problem, "copy or make it again"));
+                }
+                Source::Mapped {
+                    map,
+                    start: start as usize,
+                }
+            }
+            None => Source::Read(table),
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            shape,
+            element,
+            source,
+        })
+    }
+
+    /// Whether batches can be gathered straight from memory.
+    pub(super) fn is_mapped(&self) -> bool {
+        matches!(self.source, Source::Mapped { .. })
+    }
+
+    /// The element type: `U8` or `F32`.
+    pub(super) fn element(&self) -> Element {
+        self.element
+    }
+
+    /// Asks the system to bring sample `row` into memory, without waiting.
+    pub(super) fn hint(&self, row: usize) {
+        if let Source::Mapped { map, start } = &self.source {
+            let bytes = self.bytes_per_sample();
+            // Only advice: a refusal costs speed, nothing else.
+            let _ = map.advise_range(Advice::WillNeed, start + row * bytes, bytes);
+        }
+    }
+
+    /// Writes sample `row`, scaled, into `out`; a value that is not finite is an error.
+    pub(super) fn scaled(&self, row: usize, scaling: &Scaling, out: &mut [f32]) -> Result<()> {
+        self.with_bytes(row, |bytes| self.convert(row, bytes, scaling, out))
+    }
+
+    /// The sample's bytes as they are stored.
+    pub(super) fn with_bytes<R>(
+        &self,
+        row: usize,
+        mut visit: impl FnMut(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        match &self.source {
+            Source::Mapped { map, start } => {
+                let bytes = self.bytes_per_sample();
+                visit(&map[start + row * bytes..][..bytes])
+            }
+            Source::Read(table) if self.element == Element::U8 => visit(&table.read(row..row + 1)?),
+            Source::Read(table) => {
+                let values: Vec<f32> = table.read(row..row + 1)?;
+                let bytes: Vec<u8> = values
+                    .iter()
+                    .flat_map(|value| value.to_le_bytes())
+                    .collect();
+                visit(&bytes)
+            }
+        }
+    }
+
+    fn convert(&self, row: usize, bytes: &[u8], scaling: &Scaling, out: &mut [f32]) -> Result<()> {
+        let plane = self.shape.h * self.shape.w;
+        let channels = out.chunks_exact_mut(plane).zip(&scaling.channels);
+        if self.element == Element::U8 {
+            for ((out, &(factor, shift)), bytes) in channels.zip(bytes.chunks_exact(plane)) {
+                scale::bytes(bytes, factor / 255.0, shift, out);
+            }
+            return Ok(());
+        }
+        for ((out, &(factor, shift)), bytes) in channels.zip(bytes.chunks_exact(plane * 4)) {
+            scale::floats(bytes, factor, shift, out);
+        }
+        match out.iter().position(|value| !value.is_finite()) {
+            None => Ok(()),
+            Some(at) => Err(self.not_finite(row, at, out[at])),
+        }
+    }
+
+    fn not_finite(&self, row: usize, at: usize, value: f32) -> Error {
+        let (plane, w) = (self.shape.h * self.shape.w, self.shape.w);
+        let (channel, y, x) = (at / plane, at % plane / w, at % w);
+        let problem = format!(
+            "sample {row} has a pixel that is {value} (channel {channel}, row {y}, column {x})"
+        );
+        Error::file(
+            &self.path,
+            problem,
+            "mend or remove that sample; `phalanx data describe` checks the whole set",
+        )
+    }
+
+    fn bytes_per_sample(&self) -> usize {
+        self.shape.len() * if self.element == Element::U8 { 1 } else { 4 }
+    }
+}

@@ -1,0 +1,307 @@
+//! A data set open for reading: one HDF5 file, or a folder of shards in the order of their names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::pixels::Pixels;
+use super::{Scaling, Shape, VERSION};
+use crate::h5::{Element, File};
+use crate::{Error, Result};
+
+/// The most classes a set may have: beyond it a label or attribute is damaged.
+const MOST_CLASSES: u32 = 1 << 24;
+
+/// Labelled images, all of one shape.
+pub struct Dataset {
+    /// The file or folder it was opened from.
+    pub path: PathBuf,
+    /// One sample's dimensions.
+    pub shape: Shape,
+    /// How many classes the labels may name.
+    pub classes: u32,
+    /// Mean of each channel, with bytes scaled to 0…1.
+    pub mean: Vec<f32>,
+    /// Standard deviation of each channel, likewise.
+    pub std: Vec<f32>,
+    /// Where the samples came from, in words.
+    pub provenance: String,
+    /// What the classes are called; may be empty.
+    pub class_names: Vec<String>,
+    labels: Vec<u32>,
+    shards: Vec<Shard>,
+}
+
+struct Shard {
+    path: PathBuf,
+    /// Number of the shard's first sample in the whole set.
+    first: usize,
+    pixels: Pixels,
+}
+
+/// A shard's attributes and labels, before it joins the set.
+struct Head {
+    shape: Shape,
+    classes: Option<u32>,
+    mean: Vec<f32>,
+    std: Vec<f32>,
+    provenance: String,
+    class_names: Vec<String>,
+    labels: Vec<u32>,
+}
+
+impl Dataset {
+    /// Opens a file, or all `*.h5` files of a folder; labels and shapes are checked, pixels when they are used.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut set: Option<Self> = None;
+        for file in shard_paths(path)? {
+            let (head, pixels) = open_shard(&file)?;
+            let classes = head
+                .classes
+                .unwrap_or_else(|| head.labels.iter().max().map_or(0, |&top| top + 1));
+            let set = set.get_or_insert_with(|| Self {
+                path: path.to_path_buf(),
+                shape: head.shape,
+                classes,
+                mean: head.mean,
+                std: head.std,
+                provenance: head.provenance,
+                class_names: head.class_names,
+                labels: Vec::new(),
+                shards: Vec::new(),
+            });
+            if head.shape != set.shape {
+                return Err(Error::Mismatch {
+                    what: format!("image shape of {}", file.display()),
+                    expected: format!("{} as in the first shard", set.shape),
+                    got: head.shape.to_string(),
+                    hint: "all shards of a set must have one shape",
+                });
+            }
+            set.classes = set.classes.max(classes);
+            let first = set.labels.len();
+            set.labels.extend(head.labels);
+            set.shards.push(Shard {
+                path: file,
+                first,
+                pixels,
+            });
+        }
+        let set = set.expect("a set has at least one shard");
+        if set.is_empty() {
+            return Err(Error::file(
+                path,
+                "holds no samples",
+                "make or import the set again",
+            ));
+        }
+        Ok(set)
+    }
+
+    /// Refuses a set with fewer samples than ranks.
+    pub fn enough_for(&self, ranks: usize) -> Result<()> {
+        if self.len() >= ranks {
+            return Ok(());
+        }
+        Err(Error::Mismatch {
+            what: format!("samples in {}", self.path.display()),
+            expected: format!("at least one for each of {ranks} ranks"),
+            got: self.len().to_string(),
+            hint: "start fewer ranks, or use more data",
+        })
+    }
+
+    /// Refuses `other` if a model for this set could not be applied to it.
+    pub fn fits(&self, other: &Self) -> Result<()> {
+        let mismatch = |what: &str, expected: String, got: String| {
+            Err(Error::Mismatch {
+                what: format!("{what} of {}", other.path.display()),
+                expected: format!("{expected} as in {}", self.path.display()),
+                got,
+                hint: "use a test set that was made like the training set",
+            })
+        };
+        if other.shape != self.shape {
+            return mismatch(
+                "image shape",
+                self.shape.to_string(),
+                other.shape.to_string(),
+            );
+        }
+        if other.classes > self.classes {
+            return mismatch(
+                "classes",
+                self.classes.to_string(),
+                other.classes.to_string(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Whether there is no sample.
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty()
+    }
+
+    /// All labels, in order.
+    pub fn labels(&self) -> &[u32] {
+        &self.labels
+    }
+
+    /// The shard files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.shards.iter().map(|shard| shard.path.as_path())
+    }
+
+    /// The stored element type, `u8` or `f32`.
+    pub fn element(&self) -> &'static str {
+        match self.shards[0].pixels.element() {
+            Element::U8 => "u8",
+            _ => "f32",
+        }
+    }
+
+    /// Whether every shard is mapped into memory.
+    pub fn is_mapped(&self) -> bool {
+        self.shards.iter().all(|shard| shard.pixels.is_mapped())
+    }
+
+    /// Writes sample `index`, scaled, into `out` and returns its label.
+    pub fn sample(&self, index: usize, scaling: &Scaling, out: &mut [f32]) -> Result<u32> {
+        let (shard, row) = self.locate(index);
+        shard.pixels.scaled(row, scaling, out)?;
+        Ok(self.labels[index])
+    }
+
+    /// Passes sample `index` to `visit` as the bytes that are stored.
+    pub fn with_bytes<R>(&self, index: usize, visit: impl FnMut(&[u8]) -> Result<R>) -> Result<R> {
+        let (shard, row) = self.locate(index);
+        shard.pixels.with_bytes(row, visit)
+    }
+
+    /// Asks the system to bring sample `index` into memory, without waiting.
+    pub fn hint(&self, index: usize) {
+        let (shard, row) = self.locate(index);
+        shard.pixels.hint(row);
+    }
+
+    fn locate(&self, index: usize) -> (&Shard, usize) {
+        let after = self.shards.partition_point(|shard| shard.first <= index);
+        let shard = &self.shards[after - 1];
+        (shard, index - shard.first)
+    }
+}
+
+fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_path_buf()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).map_err(Error::io("read folder", path))? {
+        let file = entry.map_err(Error::io("read folder", path))?.path();
+        let hidden = file
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if !hidden && file.extension().is_some_and(|extension| extension == "h5") {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        let hint = "a data set is one .h5 file or a folder of them";
+        return Err(Error::file(path, "is a folder without .h5 files", hint));
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
+    let hint = "see data/README.md for the format";
+    let file = File::open(path)?;
+    let version = file
+        .numbers("version")
+        .map_or(VERSION, |v| v.first().map_or(0, |&v| v as u32));
+    if version > VERSION {
+        let problem = format!("has format version {version}, this program reads up to {VERSION}");
+        return Err(Error::file(path, problem, "update phalanx"));
+    }
+    let images = file.table("images")?;
+    let &[n, c, h, w] = images.shape().as_slice() else {
+        let problem = format!(
+            "`images` has shape {:?}, expected (n, c, h, w)",
+            images.shape()
+        );
+        return Err(Error::file(path, problem, hint));
+    };
+    let shape = Shape { c, h, w };
+    if n > 0 && shape.is_empty() {
+        return Err(Error::file(
+            path,
+            format!("its images are empty ({shape})"),
+            hint,
+        ));
+    }
+    let labels = file.table("labels")?;
+    if labels.shape() != [n] {
+        let problem = format!("has {n} images but labels of shape {:?}", labels.shape());
+        return Err(Error::file(path, problem, "make or import the set again"));
+    }
+    let classes = file
+        .numbers("classes")
+        .and_then(|values| values.first().map(|&v| v as u32));
+    if classes.is_some_and(|classes| !(1..=MOST_CLASSES).contains(&classes)) {
+        let problem = format!(
+            "attribute `classes` is {}, expected 1 to {MOST_CLASSES}",
+            classes.unwrap_or(0)
+        );
+        return Err(Error::file(path, problem, hint));
+    }
+    let per_channel = |name, missing| match file.numbers(name) {
+        Some(values) if values.len() == c => values.iter().map(|&v| v as f32).collect(),
+        _ => vec![missing; c],
+    };
+    let head = Head {
+        shape,
+        classes,
+        mean: per_channel("mean", 0.0),
+        std: per_channel("std", 1.0),
+        provenance: file.text("provenance").unwrap_or_default(),
+        class_names: file.text("class_names").map_or(Vec::new(), |names| {
+            names.lines().map(str::to_owned).collect()
+        }),
+        labels: check_labels(path, &labels, n, classes)?,
+    };
+    Ok((head, Pixels::open(path, images, shape)?))
+}
+
+fn check_labels(
+    path: &Path,
+    table: &crate::h5::Table,
+    n: usize,
+    classes: Option<u32>,
+) -> Result<Vec<u32>> {
+    let hint = "see data/README.md for the format";
+    if !matches!(table.element(), Element::U8 | Element::Integer) {
+        return Err(Error::file(path, "`labels` must be integers", hint));
+    }
+    let labels: Vec<i64> = if n == 0 {
+        Vec::new()
+    } else {
+        table.read(0..n)?
+    };
+    let end = i64::from(classes.unwrap_or(MOST_CLASSES));
+    match labels.iter().position(|label| !(0..end).contains(label)) {
+        None => Ok(labels.iter().map(|&label| label as u32).collect()),
+        Some(at) => {
+            let problem = format!(
+                "sample {at} has label {}, expected 0 to {}",
+                labels[at],
+                end - 1
+            );
+            Err(Error::file(path, problem, hint))
+        }
+    }
+}

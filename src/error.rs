@@ -1,0 +1,140 @@
+//! One error type: what happened, with which values, and what to do next.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Everything that input, file, device or cluster can cause.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The command line asks for something that cannot be.
+    #[error("{0}")]
+    Usage(String),
+    /// The operating system refused a file or folder.
+    #[error("cannot {action} {}: {source}", path.display())]
+    Io {
+        /// What was tried: `read`, `create`, `rename` …
+        action: &'static str,
+        /// On which file or folder.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A file is there but does not hold what it should.
+    #[error("{}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong in it, with the values found.
+        problem: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// Two things that must fit do not.
+    #[error("{what}: expected {expected}, got {got}")]
+    Mismatch {
+        /// What was compared.
+        what: String,
+        /// What it should be.
+        expected: String,
+        /// What it is.
+        got: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// A result would replace an older one.
+    #[error("{} exists already", .0.display())]
+    Exists(PathBuf),
+    /// Training left the finite numbers.
+    #[error("the loss became {loss} at step {step} on rank {rank} (learning rate {lr})")]
+    Diverged {
+        /// The step, from 1.
+        step: u64,
+        /// The rank whose batch gave it.
+        rank: usize,
+        /// The loss: NaN or infinite.
+        loss: f64,
+        /// The learning rate of that step.
+        lr: f32,
+    },
+    /// An MPI call returned a failure code.
+    #[error("{call} failed with MPI error {code}")]
+    Mpi {
+        /// Name of the C function.
+        call: &'static str,
+        /// The code it returned.
+        code: i32,
+    },
+    /// Another rank failed; this one only stops with it.
+    #[error("rank {rank} failed: {message}")]
+    Peer {
+        /// The lowest rank that failed.
+        rank: usize,
+        /// What it said.
+        message: String,
+        /// The exit code its error calls for.
+        code: u8,
+    },
+    /// The user pressed Ctrl-C or the system asked to end.
+    #[error("interrupted: nothing was left half-written")]
+    Interrupted,
+}
+
+impl Error {
+    /// An `io::Error` with what was tried on which path.
+    pub fn io(action: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.as_ref().to_path_buf();
+        move |source| Self::Io {
+            action,
+            path,
+            source,
+        }
+    }
+
+    /// A file that does not hold what it should.
+    pub fn file(path: impl AsRef<Path>, problem: impl fmt::Display, hint: &'static str) -> Self {
+        Self::File {
+            path: path.as_ref().to_path_buf(),
+            problem: problem.to_string(),
+            hint,
+        }
+    }
+
+    /// The process's exit code: 2 for bad usage, 1 for everything that failed later.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Peer { code, .. } => *code,
+            _ => 1,
+        }
+    }
+
+    /// The next thing to try, if there is one.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::File { hint, .. } | Self::Mismatch { hint, .. } if !hint.is_empty() => Some(hint),
+            Self::Exists(_) => Some("give another name, or --force to replace it"),
+            Self::Diverged { .. } => Some(
+                "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",
+            ),
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
+                Some("check the permissions, or give a place that you may write to")
+            }
+            Self::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
+                Some("free some space, or give a place on another disk")
+            }
+            _ => None,
+        }
+    }
+
+    /// Message and hint, as the user reads them.
+    pub fn report(&self) -> String {
+        match self.hint() {
+            Some(hint) => format!("{self}\n  hint: {hint}"),
+            None => self.to_string(),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The gradient arena, with the batch's tally riding behind it through the same reduction.
+
+use crate::nn::Tally;
+
+/// Values behind the gradients: loss, right answers, samples.
+const TAIL: usize = 3;
+
+/// One gradient per parameter and what the batch added up to.
+pub struct Gradients {
+    values: Vec<f32>,
+}
+
+impl Gradients {
+    /// Zeros for so many parameters.
+    pub fn new(params: usize) -> Self {
+        Self {
+            values: vec![0.0; params + TAIL],
+        }
+    }
+
+    /// The gradients.
+    pub fn params(&mut self) -> &mut [f32] {
+        let end = self.values.len() - TAIL;
+        &mut self.values[..end]
+    }
+
+    /// Gradients and tally in one piece, to be summed over ranks in one call.
+    pub fn all(&mut self) -> &mut [f32] {
+        &mut self.values
+    }
+
+    /// Puts the tally behind the gradients.
+    pub fn set_tally(&mut self, tally: Tally) {
+        let end = self.values.len() - TAIL;
+        self.values[end..].copy_from_slice(&[
+            tally.loss as f32,
+            tally.correct as f32,
+            tally.count as f32,
+        ]);
+    }
+
+    /// The tally behind the gradients.
+    pub fn tally(&self) -> Tally {
+        let [loss, correct, count] = self.values[self.values.len() - TAIL..] else {
+            unreachable!("the tail has three values")
+        };
+        Tally {
+            loss: f64::from(loss),
+            correct: correct as u64,
+            count: count as u64,
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! How ranks agree on parameters: the choice between synchronous and asynchronous training.
+
+mod all_reduce;
+mod gradients;
+mod one_sided;
+
+pub use all_reduce::AllReduce;
+pub use gradients::Gradients;
+pub use one_sided::{OneSided, Placement};
+
+use std::time::Duration;
+
+use crate::Result;
+use crate::comm::Comm;
+use crate::optim::Optimizer;
+
+/// Takes steps on behalf of the whole group; the training loop does not know which kind it has.
+pub trait Exchange {
+    /// The ranks that take one step together: all of them, or this one alone.
+    fn team(&self) -> &dyn Comm;
+    /// The next step for this rank's team, or none when all are taken.
+    fn claim(&mut self) -> Result<Option<u64>>;
+    /// Moves `params` one step along the team's gradients; afterwards `grads` holds the team's tally.
+    fn step(
+        &mut self,
+        params: &mut [f32],
+        grads: &mut Gradients,
+        optimizer: &mut dyn Optimizer,
+    ) -> Result<Spent>;
+    /// No rank claims another step.
+    fn finish(&mut self) -> Result<()>;
+    /// Ends the exchange and leaves every rank with the same `params`; *collective* over all ranks.
+    fn settle(self: Box<Self>, params: &mut [f32]) -> Result<()>;
+}
+
+/// Where the time of an exchange went.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spent {
+    /// Moving and adding numbers.
+    pub exchange: Duration,
+    /// Waiting for other ranks to arrive.
+    pub wait: Duration,
+}

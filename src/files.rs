@@ -1,0 +1,143 @@
+//! Writing files and folders so that nobody ever sees half of one.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Result};
+
+/// A file or folder under a temporary name beside its target. Dropped without `commit`, it is removed.
+pub struct Staged {
+    temporary: PathBuf,
+    target: PathBuf,
+    replace: bool,
+}
+
+impl Staged {
+    /// Prepares to write `target`; an existing one is refused unless `replace`.
+    pub fn new(target: &Path, replace: bool) -> Result<Self> {
+        if target.exists() && !replace {
+            return Err(Error::Exists(target.to_path_buf()));
+        }
+        let name = target
+            .file_name()
+            .ok_or_else(|| Error::Usage(format!("{} names no file", target.display())))?
+            .to_string_lossy();
+        let folder = parent(target);
+        fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+        let temporary = folder.join(format!(".{name}.partial-{}", std::process::id()));
+        let target = target.to_path_buf();
+        let staged = Self {
+            temporary,
+            target,
+            replace,
+        };
+        staged.remove();
+        Ok(staged)
+    }
+
+    /// Where to write until `commit`.
+    pub fn path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Makes the whole content durable, then visible under its name in one step.
+    pub fn commit(self) -> Result<()> {
+        if self.temporary.is_dir() {
+            let entries =
+                fs::read_dir(&self.temporary).map_err(Error::io("read", &self.temporary))?;
+            for entry in entries {
+                sync(&entry.map_err(Error::io("read", &self.temporary))?.path())?;
+            }
+        }
+        sync(&self.temporary)?;
+        if self.target.exists() && !self.replace {
+            return Err(Error::Exists(self.target.clone()));
+        }
+        let rename =
+            |from: &Path, to: &Path| fs::rename(from, to).map_err(Error::io("rename to", to));
+        if self.target.is_dir() {
+            // A folder cannot be replaced in one step: the old one steps aside first and is back on failure.
+            let aside = self.temporary.with_extension("replaced");
+            rename(&self.target, &aside)?;
+            if let Err(error) = rename(&self.temporary, &self.target) {
+                rename(&aside, &self.target)?;
+                return Err(error);
+            }
+            fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+        } else {
+            rename(&self.temporary, &self.target)?;
+        }
+        sync(parent(&self.target))
+    }
+
+    fn remove(&self) {
+        // Nothing to remove is the usual case; anything else will show when the name is used.
+        let _ = if self.temporary.is_dir() {
+            fs::remove_dir_all(&self.temporary)
+        } else {
+            fs::remove_file(&self.temporary)
+        };
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+/// Writes `text` to `path` in one step, replacing what was there.
+pub fn write_text(path: &Path, text: &str) -> Result<()> {
+    let staged = Staged::new(path, true)?;
+    fs::write(staged.path(), text).map_err(Error::io("write", path))?;
+    staged.commit()
+}
+
+fn parent(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+fn sync(path: &Path) -> Result<()> {
+    File::open(path)
+        .and_then(|file| file.sync_all())
+        .map_err(Error::io("sync", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncommitted_file_leaves_no_trace_and_the_old_one_in_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a.txt");
+        write_text(&target, "old").unwrap();
+        assert!(matches!(Staged::new(&target, false), Err(Error::Exists(_))));
+        let staged = Staged::new(&target, true).unwrap();
+        fs::write(staged.path(), "half of the n").unwrap();
+        drop(staged);
+        assert_eq!(fs::read_to_string(&target).unwrap(), "old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_is_replaced_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("set");
+        for (round, file) in ["one", "two"].into_iter().enumerate() {
+            let staged = Staged::new(&target, round > 0).unwrap();
+            fs::create_dir(staged.path()).unwrap();
+            fs::write(staged.path().join(file), file).unwrap();
+            staged.commit().unwrap();
+        }
+        let names: Vec<_> = fs::read_dir(&target)
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(names, ["two"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,235 @@
+//! The door to HDF5: open with clear errors, read and write rows, attributes.
+
+use std::fs;
+use std::io::Read;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use hdf5::types::{FloatSize, TypeDescriptor, VarLenUnicode};
+use hdf5::{H5Type, Hyperslab, SliceOrIndex};
+use ndarray::{ArrayD, ArrayViewD};
+
+use crate::{Error, Result};
+
+const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
+
+/// An HDF5 file open for reading or writing.
+pub struct File {
+    inner: hdf5::File,
+    path: PathBuf,
+}
+
+impl File {
+    /// Opens for reading; tells a missing file, another format and a damaged file apart.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut head = [0; 8];
+        fs::File::open(path)
+            .and_then(|mut file| file.read(&mut head))
+            .map_err(Error::io("read", path))?;
+        if &head != MAGIC {
+            let hint = "make one with `phalanx data make` or `phalanx data import`";
+            return Err(Error::file(path, "is not an HDF5 file", hint));
+        }
+        let inner = hdf5::File::open(path).map_err(|error| {
+            let hint = "the file is damaged or cut short: copy or make it again";
+            Error::file(
+                path,
+                format!("HDF5 cannot open it ({})", brief(&error)),
+                hint,
+            )
+        })?;
+        Ok(Self {
+            inner,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Creates `path`, or empties it.
+    pub fn create(path: &Path) -> Result<Self> {
+        // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
+        fs::File::create(path).map_err(Error::io("create", path))?;
+        let inner = hdf5::File::create(path).map_err(fault(path, "create it"))?;
+        Ok(Self {
+            inner,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// The table called `name`, or an error that lists what there is.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        let inner = self.inner.dataset(name).map_err(|_| {
+            let names = self.inner.member_names().unwrap_or_default().join(", ");
+            let problem = format!("has no data set `{name}` (it has: {names})");
+            Error::file(&self.path, problem, "see data/README.md for the format")
+        })?;
+        Ok(Table {
+            inner,
+            path: self.path.clone(),
+        })
+    }
+
+    /// A new contiguous table of zeros; without time stamps, so that equal content gives equal files.
+    pub fn new_table<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
+        let builder = self
+            .inner
+            .new_dataset::<T>()
+            .no_chunk()
+            .obj_track_times(false);
+        let inner = builder
+            .shape(shape)
+            .create(name)
+            .map_err(fault(&self.path, "write it"))?;
+        Ok(Table {
+            inner,
+            path: self.path.clone(),
+        })
+    }
+
+    /// Sets a text attribute.
+    pub fn set_text(&self, name: &str, text: &str) -> Result<()> {
+        let text: VarLenUnicode = text
+            .replace('\0', " ")
+            .parse()
+            .expect("text without NUL is a valid HDF5 string");
+        let attribute = self.inner.new_attr::<VarLenUnicode>().create(name);
+        attribute
+            .and_then(|attribute| attribute.write_scalar(&text))
+            .map_err(fault(&self.path, "write it"))
+    }
+
+    /// Sets an attribute of one or several numbers.
+    pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        let attribute = self.inner.new_attr::<T>().shape(values.len()).create(name);
+        attribute
+            .and_then(|attribute| attribute.write_raw(values))
+            .map_err(fault(&self.path, "write it"))
+    }
+
+    /// A text attribute, if it is there.
+    pub fn text(&self, name: &str) -> Option<String> {
+        let text = self
+            .inner
+            .attr(name)
+            .ok()?
+            .read_scalar::<VarLenUnicode>()
+            .ok()?;
+        Some(text.as_str().to_owned())
+    }
+
+    /// A numeric attribute, if it is there.
+    pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        self.inner.attr(name).ok()?.read_raw::<f64>().ok()
+    }
+
+    /// Hands everything to the operating system and reports what went wrong on the way.
+    pub fn close(self) -> Result<()> {
+        self.inner.flush().map_err(fault(&self.path, "write it"))?;
+        self.inner.close().map_err(fault(&self.path, "close it"))
+    }
+}
+
+/// What the cells of a table are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// Bytes.
+    U8,
+    /// 32-bit floats.
+    F32,
+    /// Any other integer.
+    Integer,
+    /// Anything else.
+    Other,
+}
+
+/// One HDF5 data set.
+pub struct Table {
+    inner: hdf5::Dataset,
+    path: PathBuf,
+}
+
+impl Table {
+    /// Its dimensions.
+    pub fn shape(&self) -> Vec<usize> {
+        self.inner.shape()
+    }
+
+    /// Its element type.
+    pub fn element(&self) -> Element {
+        match self.inner.dtype().and_then(|kind| kind.to_descriptor()) {
+            Ok(TypeDescriptor::Unsigned(hdf5::types::IntSize::U1)) => Element::U8,
+            Ok(TypeDescriptor::Float(FloatSize::U4)) => Element::F32,
+            Ok(TypeDescriptor::Unsigned(_) | TypeDescriptor::Integer(_)) => Element::Integer,
+            _ => Element::Other,
+        }
+    }
+
+    /// Where its bytes start in the file, when they lie there in one piece and in this machine's order.
+    pub fn offset(&self) -> Option<u64> {
+        let order = self.inner.dtype().ok()?.byte_order();
+        let native = matches!(order, hdf5::datatype::ByteOrder::None) || order == native_order();
+        if self.inner.is_chunked() || !native {
+            None
+        } else {
+            self.inner.offset()
+        }
+    }
+
+    /// Reads `rows` of the first dimension, converted to `T`.
+    pub fn read<T: H5Type>(&self, rows: Range<usize>) -> Result<Vec<T>> {
+        let values: ArrayD<T> = self
+            .inner
+            .read_slice(self.select(rows))
+            .map_err(fault(&self.path, "read it"))?;
+        Ok(values.into_raw_vec_and_offset().0)
+    }
+
+    /// Writes whole rows, from row `start` on.
+    pub fn write<T: H5Type>(&self, start: usize, values: &[T]) -> Result<()> {
+        let mut shape = self.shape();
+        let row: usize = shape[1..].iter().product();
+        shape[0] = values.len() / row.max(1);
+        let rows = start..start + shape[0];
+        let view = ArrayViewD::from_shape(shape, values).expect("values are whole rows");
+        self.inner
+            .write_slice(view, self.select(rows))
+            .map_err(fault(&self.path, "write it"))
+    }
+
+    fn select(&self, rows: Range<usize>) -> Hyperslab {
+        let mut all = vec![
+            SliceOrIndex::Unlimited {
+                start: 0,
+                step: 1,
+                block: 1
+            };
+            self.inner.ndim()
+        ];
+        all[0] = rows.into();
+        Hyperslab::from(all)
+    }
+}
+
+fn native_order() -> hdf5::datatype::ByteOrder {
+    if cfg!(target_endian = "little") {
+        hdf5::datatype::ByteOrder::LittleEndian
+    } else {
+        hdf5::datatype::ByteOrder::BigEndian
+    }
+}
+
+fn fault(path: &Path, what: &str) -> impl FnOnce(hdf5::Error) -> Error {
+    move |error| {
+        let hint = "is the disk full, or the file damaged?";
+        Error::file(
+            path,
+            format!("HDF5 cannot {what} ({})", brief(&error)),
+            hint,
+        )
+    }
+}
+
+/// The innermost cause, without the names of C functions.
+fn brief(error: &hdf5::Error) -> String {
+    let text = error.to_string();
+    text.rsplit("(): ").next().unwrap_or(&text).to_owned()
+}

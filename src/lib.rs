@@ -1,0 +1,62 @@
+//! phalanx trains models with MPI ranks, and tells its user what the ranks did.
+//!
+//! # The way of the data
+//!
+//! ```text
+//!  *.h5 ─▶ Dataset ─▶ Steps ─▶ Loader ─▶ Batch ─▶ Model: forward, backward ─▶ Tally ─▶ Journal ─▶ run folder
+//!          (mapped)   (keyed    (u8 or f32         │ layers call backend::cpu
+//!                      order)    scaled to f32)    ▼
+//!                                         Gradients ─▶ Exchange ─▶ Optimizer ─▶ parameters ─▶ model.h5
+//!                                                       │  AllReduce: all ranks take a step together
+//!                                                       └  OneSided: each rank by itself, through windows
+//! ```
+//!
+//! One direction, no way back except the optimizer's update. The loop is [`train::train`] and fits on one screen.
+//!
+//! # The rooms
+//!
+//! | room | what is in it | the door to |
+//! |---|---|---|
+//! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
+//! | [`commands`] | one file per command: wire the parts, run, print | |
+//! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], node-shared memory; on MPI and as threads | `mpi` |
+//! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
+//! | [`h5`] | reading and writing HDF5 | `hdf5` |
+//! | [`nn`] | layers and models over flat arenas | |
+//! | [`backend`] | the layers' arithmetic | `std::arch` |
+//! | [`optim`] | gradients into updates | |
+//! | [`exchange`] | how ranks agree | |
+//! | [`train`] | the loop, evaluation, metrics, the run folder | |
+//! | [`observe`] | progress and tables | `indicatif` |
+//!
+//! [`files`] writes so that nobody sees half of a file, [`rng`] makes random numbers from keys, [`error`] says what
+//! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
+//!
+//! # Rules that tests hold
+//!
+//! - A door is not bypassed: a dependency is named only in its room.
+//! - Who owns what is one function, [`comm::block`], for data and parameters alike.
+//! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
+//! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
+
+pub mod backend;
+pub mod cli;
+pub mod comm;
+pub mod commands;
+pub mod data;
+pub mod error;
+pub mod exchange;
+pub mod files;
+pub mod h5;
+pub mod interrupt;
+pub mod logging;
+pub mod nn;
+pub mod observe;
+pub mod optim;
+pub mod rng;
+pub mod train;
+
+pub use error::{Error, Result};
+
+// Links the BLAS that `ndarray` calls.
+use openblas_src as _;

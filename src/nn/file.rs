@@ -1,0 +1,83 @@
+//! `model.h5`: a model's parameters by name, with what is needed to use them.
+
+use std::path::Path;
+
+use super::{Model, zoo};
+use crate::data::{Scaling, Shape};
+use crate::files::Staged;
+use crate::h5::File;
+use crate::{Error, Result};
+
+/// Version of the file that this program writes.
+const VERSION: u32 = 1;
+
+/// Writes the model in one step: a reader sees the old file or the whole new one.
+pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Result<()> {
+    let staged = Staged::new(path, true)?;
+    let file = File::create(staged.path())?;
+    file.set_text("format", "phalanx model")?;
+    file.set_numbers("version", &[VERSION])?;
+    file.set_text("model", model.name)?;
+    let Shape { c, h, w } = model.input;
+    file.set_numbers("input", &[c as u64, h as u64, w as u64])?;
+    file.set_numbers("classes", &[model.classes as u64])?;
+    let (factors, shifts) = scaling.channels();
+    file.set_numbers("input_factor", &factors)?;
+    file.set_numbers("input_shift", &shifts)?;
+    for tensor in model.tensors() {
+        let table = file.new_table::<f32>(&tensor.name, &tensor.shape)?;
+        table.write(0, &params[tensor.range.clone()])?;
+    }
+    file.close()?;
+    staged.commit()
+}
+
+/// Reads what `save` wrote.
+pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
+    let hint = "give a run folder that `phalanx train` wrote";
+    let bad = |problem: String| Error::file(path, problem, hint);
+    let file = File::open(path)?;
+    let number = |name: &str, count: usize| {
+        let values = file.numbers(name).filter(|values| values.len() == count);
+        values.ok_or_else(|| bad(format!("lacks the attribute `{name}` of {count} numbers")))
+    };
+    if file.text("format").as_deref() != Some("phalanx model") {
+        return Err(bad("is not a model that phalanx wrote".into()));
+    }
+    let version = number("version", 1)?[0] as u32;
+    if version > VERSION {
+        return Err(bad(format!(
+            "has version {version}, this program reads up to {VERSION}"
+        )));
+    }
+    let name = file
+        .text("model")
+        .ok_or_else(|| bad("lacks the attribute `model`".into()))?;
+    let input = number("input", 3)?;
+    let shape = Shape {
+        c: input[0] as usize,
+        h: input[1] as usize,
+        w: input[2] as usize,
+    };
+    let model = zoo::build(&name, shape, number("classes", 1)?[0] as u32)?;
+    let mut params = vec![0.0; model.params()];
+    for tensor in model.tensors() {
+        let table = file.table(&tensor.name)?;
+        if table.shape() != tensor.shape {
+            let problem = format!(
+                "`{}` has shape {:?}, expected {:?}",
+                tensor.name,
+                table.shape(),
+                tensor.shape
+            );
+            return Err(bad(problem));
+        }
+        params[tensor.range.clone()].copy_from_slice(&table.read(0..tensor.shape[0])?);
+    }
+    let single = |values: Vec<f64>| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
+    let scaling = Scaling::of_channels(
+        &single(number("input_factor", shape.c)?),
+        &single(number("input_shift", shape.c)?),
+    );
+    Ok((model, params, scaling))
+}

@@ -1,0 +1,15 @@
+//! What the user sees: progress while it runs, tables before and after.
+
+mod progress;
+mod table;
+
+pub use progress::Progress;
+pub use table::table;
+
+/// Peak resident memory of this process in MiB, where the system tells.
+pub fn peak_memory_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
+    kib.map_or(f64::NAN, |kib| kib / 1024.0)
+}

@@ -1,0 +1,38 @@
+//! Loss and accuracy over a whole set.
+
+use crate::Result;
+use crate::comm::{Comm, agree, block};
+use crate::data::{Batch, Dataset, Scaling};
+use crate::nn::{Model, Tally};
+
+/// Samples that go through the model at once.
+const CHUNK: usize = 256;
+
+/// Losses and right answers over `data`, each rank of `team` taking a block; *collective* over `team`.
+pub fn evaluate(
+    team: &dyn Comm,
+    model: &mut Model,
+    params: &[f32],
+    data: &Dataset,
+    scaling: &Scaling,
+) -> Result<Tally> {
+    let mut batch = Batch::default();
+    let mine = block(data.len(), team.size(), team.rank());
+    let mut run = || {
+        let mut total = Tally::default();
+        for start in mine.clone().step_by(CHUNK) {
+            batch.gather(data, scaling, start..mine.end.min(start + CHUNK))?;
+            total = total.plus(model.evaluate(params, &batch));
+        }
+        Ok(total)
+    };
+    let total = run();
+    let total = agree(team, total)?;
+    let mut sums = [total.loss, total.correct as f64, total.count as f64];
+    team.sum(&mut sums);
+    Ok(Tally {
+        loss: sums[0],
+        correct: sums[1] as u64,
+        count: sums[2] as u64,
+    })
+}

@@ -1,0 +1,140 @@
+//! `metrics.csv` and the progress bar: what rank 0 tells while training goes on.
+
+use std::fs::File;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::Times;
+use crate::data::Steps;
+use crate::nn::Tally;
+use crate::observe::Progress;
+use crate::{Error, Result};
+
+/// A row of `metrics.csv`. Loss and accuracy are over the samples since the row before.
+#[derive(Serialize)]
+struct Row {
+    step: u64,
+    epoch: f64,
+    samples: u64,
+    seconds: f64,
+    loss: Option<f64>,
+    accuracy: Option<f64>,
+    lr: f32,
+    samples_per_s: Option<f64>,
+    test_loss: Option<f64>,
+    test_accuracy: Option<f64>,
+}
+
+/// Takes note of steps and evaluations; on ranks other than the first it does nothing.
+pub struct Journal(Option<Book>);
+
+struct Book {
+    file: csv::Writer<File>,
+    path: std::path::PathBuf,
+    progress: Progress,
+    steps: Steps,
+    lr: f32,
+    every: u64,
+    /// What came since the last row.
+    recent: Tally,
+    /// Step, training seconds and samples at the last row.
+    last: (u64, f64, u64),
+}
+
+impl Journal {
+    /// For ranks that keep none.
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Starts `metrics.csv` at `path`, with a row each `every` steps of `total`.
+    pub fn create(path: &Path, steps: Steps, lr: f32, every: u64, total: u64) -> Result<Self> {
+        let file = File::create(path).map_err(Error::io("create", path))?;
+        Ok(Self(Some(Book {
+            file: csv::Writer::from_writer(file),
+            path: path.to_path_buf(),
+            progress: Progress::new("training", total),
+            steps,
+            lr,
+            every,
+            recent: Tally::default(),
+            last: (0, 0.0, 0),
+        })))
+    }
+
+    /// After a step.
+    pub fn trained(&mut self, times: &Times, step: u64, tally: Tally) -> Result<()> {
+        let Some(book) = &mut self.0 else {
+            return Ok(());
+        };
+        book.recent = book.recent.plus(tally);
+        if step / book.every == book.last.0 / book.every {
+            return Ok(());
+        }
+        book.row(times, step, None)
+    }
+
+    /// After an evaluation.
+    pub fn tested(&mut self, times: &Times, step: u64, tally: Tally) -> Result<()> {
+        let Some(book) = &mut self.0 else {
+            return Ok(());
+        };
+        let epoch = book.epoch(step);
+        let (loss, accuracy) = (tally.mean_loss(), 100.0 * tally.accuracy());
+        book.progress.line(&format!(
+            "step {step:>7}  epoch {epoch:6.2}  test loss {loss:.4}  test accuracy {accuracy:.2} %"
+        ));
+        book.row(times, step, Some(tally))
+    }
+}
+
+impl Book {
+    fn epoch(&self, step: u64) -> f64 {
+        self.steps.seen(step) as f64 / self.steps.samples as f64
+    }
+
+    fn row(&mut self, times: &Times, step: u64, test: Option<Tally>) -> Result<()> {
+        let samples = self.steps.seen(step);
+        let (last_step, last_seconds, last_samples) = self.last;
+        let (seconds, count) = (times.training(), self.recent.count);
+        let speed = (samples - last_samples) as f64 / (seconds - last_seconds).max(1e-9);
+        let some = (count > 0).then_some(self.recent);
+        let row = Row {
+            step,
+            epoch: round(self.epoch(step), 1e4),
+            samples,
+            seconds: round(times.elapsed(), 1e6),
+            loss: some.map(|tally| round(tally.mean_loss(), 1e6)),
+            accuracy: some.map(|tally| round(tally.accuracy(), 1e6)),
+            lr: self.lr,
+            samples_per_s: some.map(|_| speed.round()),
+            test_loss: test.map(|tally| round(tally.mean_loss(), 1e6)),
+            test_accuracy: test.map(|tally| round(tally.accuracy(), 1e6)),
+        };
+        self.progress.add(step - last_step);
+        if let (Some(loss), Some(accuracy)) = (row.loss, row.accuracy) {
+            self.progress.note(|| {
+                format!(
+                    "loss {loss:.3}  acc {:.1} %  {:.0}k/s",
+                    accuracy * 100.0,
+                    speed / 1e3
+                )
+            });
+        }
+        // Flushed row by row: a killed run keeps all rows so far, and never half of one.
+        let written = self
+            .file
+            .serialize(row)
+            .map_err(std::io::Error::other)
+            .and_then(|()| self.file.flush());
+        written.map_err(Error::io("write", &self.path))?;
+        self.recent = Tally::default();
+        self.last = (step, seconds, samples);
+        Ok(())
+    }
+}
+
+fn round(value: f64, unit: f64) -> f64 {
+    (value * unit).round() / unit
+}

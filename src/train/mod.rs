@@ -1,0 +1,91 @@
+//! The training loop, and what it needs around it.
+
+mod evaluation;
+mod journal;
+mod ranks;
+mod run_folder;
+mod trainer;
+
+pub use evaluation::evaluate;
+pub use journal::Journal;
+pub use ranks::{RankReport, Times};
+pub use run_folder::RunFolder;
+pub use trainer::{Parts, Reduce, Trainer};
+
+use crate::Result;
+use crate::comm::Comm;
+use crate::data::Dataset;
+use crate::exchange::Exchange;
+use crate::nn::Tally;
+
+/// When to look at the test set, and when to stop early.
+pub struct Goal<'a> {
+    /// The test set, if there is one.
+    pub test: Option<&'a Dataset>,
+    /// Steps between two evaluations.
+    pub eval_every: u64,
+    /// Stop at the first evaluation with a test loss at or below this.
+    pub until_loss: Option<f64>,
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Outcome {
+    /// Steps taken by all ranks when the last one ended.
+    pub steps: u64,
+    /// Step and seconds at the evaluation that met the target loss.
+    pub reached: Option<(u64, f64)>,
+    /// Test result of this rank's own parameters at its last step.
+    pub own: Option<Tally>,
+    /// Test result of the parameters that all ranks agreed on.
+    pub settled: Option<Tally>,
+}
+
+/// Trains until the exchange has no more steps or the goal is met; *collective*.
+pub fn train(
+    comm: &dyn Comm,
+    mut exchange: Box<dyn Exchange + '_>,
+    trainer: &mut Trainer,
+    goal: &Goal,
+    journal: &mut Journal,
+) -> Result<Outcome> {
+    let mut outcome = Outcome::default();
+    // The ranks that take steps with rank 0 evaluate for all.
+    let observes = exchange.team().size() == comm.size() || comm.rank() == 0;
+    let mut evaluated = 0;
+    let mut ahead = trainer.claim(&mut *exchange)?;
+    while let Some(step) = ahead {
+        ahead = trainer.claim(&mut *exchange)?;
+        let tally = trainer.step(&mut *exchange, step)?;
+        outcome.steps = step + 1;
+        journal.trained(&trainer.times, outcome.steps, tally)?;
+        let Some(test) = goal
+            .test
+            .filter(|_| observes && outcome.steps / goal.eval_every > evaluated)
+        else {
+            continue;
+        };
+        evaluated = outcome.steps / goal.eval_every;
+        let tally = trainer.evaluate(exchange.team(), test)?;
+        journal.tested(&trainer.times, outcome.steps, tally)?;
+        if goal
+            .until_loss
+            .is_some_and(|target| tally.mean_loss() <= target)
+        {
+            outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
+            exchange.finish()?;
+            break;
+        }
+    }
+    let together = exchange.team().size() == comm.size();
+    outcome.own = goal
+        .test
+        .map(|test| trainer.evaluate(exchange.team(), test))
+        .transpose()?;
+    trainer.settle(exchange)?;
+    outcome.settled = match goal.test {
+        Some(test) if !together => Some(trainer.evaluate(comm, test)?),
+        _ => outcome.own,
+    };
+    Ok(outcome)
+}

@@ -1,0 +1,152 @@
+//! Where each rank's time went, and its row in `ranks.csv`.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::{Outcome, Trainer};
+use crate::comm::Comm;
+use crate::exchange::Spent;
+use crate::{Error, Result};
+
+/// One rank's work and where its time went.
+#[derive(Clone, Debug)]
+pub struct Times {
+    begin: Instant,
+    /// Steps taken.
+    pub steps: u64,
+    /// Samples seen.
+    pub samples: u64,
+    /// Waiting for batches.
+    pub load: Duration,
+    /// Forward and backward.
+    pub compute: Duration,
+    /// Exchanging, updating included.
+    pub exchange: Duration,
+    /// Waiting for other ranks.
+    pub wait: Duration,
+    /// Evaluating the test set.
+    pub evaluate: Duration,
+}
+
+impl Times {
+    /// Nothing done yet.
+    pub fn start() -> Self {
+        let zero = Duration::ZERO;
+        Self {
+            begin: Instant::now(),
+            steps: 0,
+            samples: 0,
+            load: zero,
+            compute: zero,
+            exchange: zero,
+            wait: zero,
+            evaluate: zero,
+        }
+    }
+
+    /// Adds one step.
+    pub fn add(&mut self, load: Duration, compute: Duration, spent: Spent, samples: u64) {
+        self.steps += 1;
+        self.samples += samples;
+        self.load += load;
+        self.compute += compute;
+        self.exchange += spent.exchange;
+        self.wait += spent.wait;
+    }
+
+    /// Seconds since the start.
+    pub fn elapsed(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Seconds since the start that did not go into evaluation.
+    pub fn training(&self) -> f64 {
+        self.elapsed() - self.evaluate.as_secs_f64()
+    }
+
+    /// Names and seconds of the parts of a step.
+    pub fn parts(&self) -> [(&'static str, f64); 4] {
+        let parts = [
+            ("compute", self.compute),
+            ("exchange", self.exchange),
+            ("wait", self.wait),
+            ("load", self.load),
+        ];
+        parts.map(|(name, time)| (name, time.as_secs_f64()))
+    }
+}
+
+/// A row of `ranks.csv`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RankReport {
+    /// The rank.
+    pub rank: usize,
+    /// Its host.
+    pub host: String,
+    /// Steps it took part in.
+    pub steps: u64,
+    /// Its share of all updates: of a step taken together, an equal part.
+    pub share: f64,
+    /// Samples it computed on.
+    pub samples: u64,
+    /// Seconds in forward and backward.
+    pub compute_s: f64,
+    /// Seconds exchanging.
+    pub exchange_s: f64,
+    /// Seconds waiting for other ranks.
+    pub wait_s: f64,
+    /// Seconds waiting for batches.
+    pub load_s: f64,
+    /// Seconds evaluating.
+    pub evaluate_s: f64,
+    /// Test accuracy of its own parameters when it had taken its last step.
+    pub test_accuracy: Option<f64>,
+    /// Digest of its parameters in the end.
+    pub checksum: String,
+    /// Peak resident memory in MiB.
+    pub memory_mb: f64,
+}
+
+impl RankReport {
+    /// Every rank's row, in rank order; *collective*.
+    pub fn gather(comm: &dyn Comm, trainer: &Trainer, outcome: &Outcome) -> Vec<Self> {
+        let times = &trainer.times;
+        let seconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e6;
+        let mine = Self {
+            rank: comm.rank(),
+            host: hostname::get().map_or("?".into(), |name| name.to_string_lossy().into_owned()),
+            steps: times.steps,
+            share: 0.0,
+            samples: times.samples,
+            compute_s: seconds(times.compute),
+            exchange_s: seconds(times.exchange),
+            wait_s: seconds(times.wait),
+            load_s: seconds(times.load),
+            evaluate_s: seconds(times.evaluate),
+            test_accuracy: outcome.own.map(|tally| tally.accuracy()),
+            checksum: format!("{:016x}", trainer.checksum()),
+            memory_mb: crate::observe::peak_memory_mb().round(),
+        };
+        let bytes = serde_json::to_vec(&mine).expect("a report of plain numbers");
+        let read =
+            |bytes: &Vec<u8>| serde_json::from_slice(bytes).expect("written by the same program");
+        let mut all: Vec<Self> = comm.gather(&bytes).iter().map(read).collect();
+        let total: u64 = all.iter().map(|report| report.steps).sum();
+        all.iter_mut()
+            .for_each(|report| report.share = report.steps as f64 / total.max(1) as f64);
+        all
+    }
+
+    /// Writes `ranks.csv`.
+    pub fn write(path: &Path, reports: &[Self]) -> Result<()> {
+        let mut writer = csv::Writer::from_writer(Vec::new());
+        for report in reports {
+            writer.serialize(report).expect("rows of plain values");
+        }
+        let bytes = writer.into_inner().expect("writing to memory");
+        let text = String::from_utf8(bytes).map_err(|error| Error::file(path, error, ""))?;
+        crate::files::write_text(path, &text)
+    }
+}

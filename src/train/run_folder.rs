@@ -1,0 +1,92 @@
+//! The folder that holds all that a run wrote.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use crate::{Error, Result};
+
+/// What a run folder holds; only these are ever replaced.
+const FILES: [&str; 5] = [
+    "settings.toml",
+    "metrics.csv",
+    "ranks.csv",
+    "result.toml",
+    "model.h5",
+];
+
+/// A run's folder.
+#[derive(Clone, Debug)]
+pub struct RunFolder(PathBuf);
+
+impl RunFolder {
+    /// Makes the folder, or with `force` empties an older run's. Files that are not a run's are never touched.
+    pub fn create(path: &Path, force: bool) -> Result<Self> {
+        if path.exists() && !path.is_dir() {
+            let hint = "give another --out: a run needs a folder";
+            return Err(Error::file(path, "is a file", hint));
+        }
+        let used = path.is_dir()
+            && fs::read_dir(path)
+                .map_err(Error::io("read", path))?
+                .next()
+                .is_some();
+        if used && !force {
+            return Err(Error::Exists(path.to_path_buf()));
+        }
+        if used && !path.join(FILES[0]).exists() {
+            let hint = "--force replaces runs only; give another --out";
+            return Err(Error::file(path, "is a folder that is not a run", hint));
+        }
+        fs::create_dir_all(path).map_err(Error::io("create folder", path))?;
+        let folder = Self(path.to_path_buf());
+        for name in FILES {
+            let file = folder.file(name);
+            if file.exists() {
+                fs::remove_file(&file).map_err(Error::io("remove", &file))?;
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The next free `runs/MODEL-NNN`.
+    pub fn create_next(model: &str) -> Result<Self> {
+        let runs = Path::new("runs");
+        fs::create_dir_all(runs).map_err(Error::io("create folder", runs))?;
+        for number in 1.. {
+            let path = runs.join(format!("{model}-{number:03}"));
+            match fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(Error::io("create folder", &path)(error)),
+            }
+        }
+        unreachable!("some number is free")
+    }
+
+    /// A run's folder that is there already.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !path.is_dir() {
+            let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(Error::io("open run folder", path)(missing));
+        }
+        Ok(Self(path.to_path_buf()))
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A file in it.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Writes `value` as TOML in one step.
+    pub fn write(&self, name: &str, value: &impl Serialize) -> Result<()> {
+        let text = toml::to_string_pretty(value).expect("settings and results are plain tables");
+        crate::files::write_text(&self.file(name), &text)
+    }
+}
