@@ -13,16 +13,46 @@ use crate::{Error, Result};
 /// Below this rate a mapped batch came from the disk and not from memory, so the next one is asked for ahead.
 const DISK_BYTES_PER_S: f64 = 5e8;
 
+/// Samples whose bytes are on their way to the cache while one is converted: they lie anywhere in memory.
+const AHEAD: usize = 6;
+
+/// The pixels of a batch: (n, c, h, w).
+#[derive(Clone, Debug)]
+pub enum Images {
+    /// Bytes as they are stored; the model's first layer scales them.
+    Bytes(Vec<u8>),
+    /// Scaled floats.
+    Floats(Vec<f32>),
+}
+
 /// Samples ready for a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Batch {
-    /// Scaled pixels: (n, c, h, w).
-    pub images: Vec<f32>,
+    /// Their pixels.
+    pub images: Images,
+    /// How bytes are to be scaled.
+    pub scaling: Scaling,
     /// Their labels.
     pub labels: Vec<u32>,
+    /// Which samples of the data set they are.
+    indices: Vec<usize>,
 }
 
 impl Batch {
+    /// An empty batch for samples of `data`.
+    pub fn new(data: &Dataset, scaling: &Scaling) -> Self {
+        let images = match data.element() {
+            "u8" => Images::Bytes(Vec::new()),
+            _ => Images::Floats(Vec::new()),
+        };
+        Self {
+            images,
+            scaling: scaling.clone(),
+            labels: Vec::new(),
+            indices: Vec::new(),
+        }
+    }
+
     /// Number of samples.
     pub fn len(&self) -> usize {
         self.labels.len()
@@ -34,18 +64,38 @@ impl Batch {
     }
 
     /// Fills the batch with the samples of `data` that `indices` name.
-    pub fn gather(
-        &mut self,
-        data: &Dataset,
-        scaling: &Scaling,
-        indices: impl ExactSizeIterator<Item = usize>,
-    ) -> Result<()> {
+    pub fn gather(&mut self, data: &Dataset, indices: impl Iterator<Item = usize>) -> Result<()> {
         let each = data.shape.len();
-        self.images.resize(indices.len() * each, 0.0);
-        self.labels.clear();
-        for (index, image) in indices.zip(self.images.chunks_exact_mut(each)) {
-            self.labels.push(data.sample(index, scaling, image)?);
+        self.indices.clear();
+        self.indices.extend(indices);
+        let (indices, n) = (&self.indices, self.indices.len());
+        indices
+            .iter()
+            .take(AHEAD)
+            .for_each(|&index| data.prefetch(index));
+        let prefetch = |i: usize| indices.get(i + AHEAD).map(|&index| data.prefetch(index));
+        match &mut self.images {
+            Images::Bytes(pixels) => {
+                pixels.resize(n * each, 0);
+                for (i, image) in pixels.chunks_exact_mut(each).enumerate() {
+                    prefetch(i);
+                    data.with_bytes(indices[i], |bytes| {
+                        image.copy_from_slice(bytes);
+                        Ok(())
+                    })?;
+                }
+            }
+            Images::Floats(values) => {
+                values.resize(n * each, 0.0);
+                for (i, image) in values.chunks_exact_mut(each).enumerate() {
+                    prefetch(i);
+                    data.sample(indices[i], &self.scaling, image)?;
+                }
+            }
         }
+        self.labels.clear();
+        self.labels
+            .extend(indices.iter().map(|&index| data.labels()[index]));
         Ok(())
     }
 }
@@ -70,12 +120,12 @@ struct Helper {
 impl Loader {
     /// Batches of `data`, shuffled by `seed`.
     pub fn new(data: Arc<Dataset>, scaling: Scaling, seed: u64) -> Self {
-        let helper = (!data.is_mapped())
-            .then(|| Helper::start(Reader::new(data.clone(), scaling.clone(), seed)));
+        let helper = (!data.is_mapped()).then(|| Helper::start(Reader::new(data.clone(), seed)));
+        let batch = Batch::new(&data, &scaling);
         Self {
-            reader: Reader::new(data, scaling, seed),
+            reader: Reader::new(data, seed),
             wanted: VecDeque::new(),
-            batch: Batch::default(),
+            batch,
             helper,
         }
     }
@@ -85,7 +135,7 @@ impl Loader {
         match &mut self.helper {
             None => self.wanted.push_back(place),
             Some(helper) => {
-                let batch = helper.spare.pop().unwrap_or_default();
+                let batch = helper.spare.pop().unwrap_or_else(|| self.batch.clone());
                 // A helper that is gone has left its error in `batches`.
                 let _ = helper.requests.send((place, batch));
             }
@@ -137,7 +187,6 @@ impl Helper {
 /// Turns places into samples.
 struct Reader {
     data: Arc<Dataset>,
-    scaling: Scaling,
     seed: u64,
     order: Option<(u64, Permutation)>,
     /// Whether the last batch came at the speed of a disk.
@@ -145,10 +194,9 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(data: Arc<Dataset>, scaling: Scaling, seed: u64) -> Self {
+    fn new(data: Arc<Dataset>, seed: u64) -> Self {
         Self {
             data,
-            scaling,
             seed,
             order: None,
             slow: false,
@@ -167,12 +215,8 @@ impl Reader {
     fn load(&mut self, place: &Place, batch: &mut Batch) -> Result<()> {
         let start = Instant::now();
         let order = self.order(place.epoch).clone();
-        batch.gather(
-            &self.data,
-            &self.scaling,
-            place.positions.clone().map(|k| order.at(k)),
-        )?;
-        let bytes = size_of_val(&batch.images[..]) as f64;
+        batch.gather(&self.data, place.positions.clone().map(|k| order.at(k)))?;
+        let bytes = (batch.len() * self.data.shape.len()) as f64;
         self.slow = bytes < DISK_BYTES_PER_S * start.elapsed().as_secs_f64();
         Ok(())
     }

@@ -13,7 +13,7 @@ pub mod split;
 pub mod synthetic;
 mod writer;
 
-pub use loader::{Batch, Loader};
+pub use loader::{Batch, Images, Loader};
 pub use pixels::Scaling;
 pub use sampler::{Place, Steps};
 pub use set::Dataset;

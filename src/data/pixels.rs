@@ -11,6 +11,9 @@ use crate::backend::cpu::scale;
 use crate::h5::{Element, Table};
 use crate::{Error, Result};
 
+/// Bytes of a sample worth prefetching: behind these the hardware has seen the stream.
+const FAR: usize = 1024;
+
 /// How pixels become inputs: `value = pixel × factor + shift`, per channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaling {
@@ -50,6 +53,36 @@ impl Scaling {
         };
         Self {
             channels: mean.iter().zip(std).map(channel).collect(),
+        }
+    }
+}
+
+impl Scaling {
+    /// Factor and shift of a byte, if all channels have the same.
+    pub fn uniform(&self) -> Option<(f32, f32)> {
+        let &(factor, shift) = self.channels.first()?;
+        let same = self
+            .channels
+            .iter()
+            .all(|&channel| channel == (factor, shift));
+        same.then_some((factor / 255.0, shift))
+    }
+
+    /// Scales the bytes of one or more samples with so many pixels in a channel.
+    pub fn bytes(&self, plane: usize, pixels: &[u8], out: &mut [f32]) {
+        let planes = out.chunks_exact_mut(plane).zip(pixels.chunks_exact(plane));
+        for ((out, pixels), (factor, shift)) in planes.zip(self.channels.iter().cycle()) {
+            scale::bytes(pixels, factor / 255.0, *shift, out);
+        }
+    }
+
+    /// Scales the floats of one sample, stored in little-endian order.
+    fn floats(&self, plane: usize, bytes: &[u8], out: &mut [f32]) {
+        let planes = out
+            .chunks_exact_mut(plane)
+            .zip(bytes.chunks_exact(4 * plane));
+        for ((out, bytes), (factor, shift)) in planes.zip(&self.channels) {
+            scale::floats(bytes, *factor, *shift, out);
         }
     }
 }
@@ -125,6 +158,14 @@ impl Pixels {
         }
     }
 
+    /// Starts bringing sample `row` from memory into the cache.
+    pub(super) fn prefetch(&self, row: usize) {
+        if let Source::Mapped { map, start } = &self.source {
+            let bytes = self.bytes_per_sample();
+            scale::prefetch(&map[start + row * bytes..][..bytes.min(FAR)]);
+        }
+    }
+
     /// Writes sample `row`, scaled, into `out`; a value that is not finite is an error.
     pub(super) fn scaled(&self, row: usize, scaling: &Scaling, out: &mut [f32]) -> Result<()> {
         self.with_bytes(row, |bytes| self.convert(row, bytes, scaling, out))
@@ -155,16 +196,11 @@ impl Pixels {
 
     fn convert(&self, row: usize, bytes: &[u8], scaling: &Scaling, out: &mut [f32]) -> Result<()> {
         let plane = self.shape.h * self.shape.w;
-        let channels = out.chunks_exact_mut(plane).zip(&scaling.channels);
         if self.element == Element::U8 {
-            for ((out, &(factor, shift)), bytes) in channels.zip(bytes.chunks_exact(plane)) {
-                scale::bytes(bytes, factor / 255.0, shift, out);
-            }
+            scaling.bytes(plane, bytes, out);
             return Ok(());
         }
-        for ((out, &(factor, shift)), bytes) in channels.zip(bytes.chunks_exact(plane * 4)) {
-            scale::floats(bytes, factor, shift, out);
-        }
+        scaling.floats(plane, bytes, out);
         match out.iter().position(|value| !value.is_finite()) {
             None => Ok(()),
             Some(at) => Err(self.not_finite(row, at, out[at])),

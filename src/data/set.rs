@@ -183,6 +183,12 @@ impl Dataset {
         shard.pixels.with_bytes(row, visit)
     }
 
+    /// Starts bringing sample `index` from memory into the cache.
+    pub fn prefetch(&self, index: usize) {
+        let (shard, row) = self.locate(index);
+        shard.pixels.prefetch(row);
+    }
+
     /// Asks the system to bring sample `index` into memory, without waiting.
     pub fn hint(&self, index: usize) {
         let (shard, row) = self.locate(index);

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::backend::cpu::Input;
+
 /// A parameter tensor and its place in the arenas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
@@ -27,8 +29,12 @@ pub trait Layer {
     fn init(&self, seed: u64, params: &mut [f32]);
     /// Floating-point operations of forward and backward pass for one sample, `(forward, grads, grad of input)`.
     fn flops(&self) -> (f64, f64, f64);
+    /// Whether, as a model's first layer, it takes bytes as they are; otherwise they are scaled to floats for it.
+    fn takes_bytes(&self) -> bool {
+        false
+    }
     /// `y: (n, outputs)` from `x: (n, inputs)`.
-    fn forward(&self, n: usize, params: &[f32], x: &[f32], y: &mut [f32]);
+    fn forward(&self, n: usize, params: &[f32], x: Input, y: &mut [f32]);
     /// Sets `grads` and, where asked for, `dx` from `dy`.
     fn backward(&self, pass: Backward);
 }
@@ -40,7 +46,7 @@ pub struct Backward<'a> {
     /// The layer's parameters.
     pub params: &'a [f32],
     /// The forward pass's input.
-    pub x: &'a [f32],
+    pub x: Input<'a>,
     /// Gradient of the loss with respect to the output.
     pub dy: &'a [f32],
     /// Becomes the gradient with respect to the parameters.

@@ -1,6 +1,7 @@
 //! Fully connected layer.
 
 use super::layer::{Backward, Layer};
+use crate::backend::cpu::Input;
 use crate::backend::cpu::linear::{self, Geometry};
 
 /// `y = x·wᵀ + b`; weights start at zero, which is right for a layer that feeds softmax alone.
@@ -45,7 +46,11 @@ impl Layer for Linear {
         (product, product, product)
     }
 
-    fn forward(&self, n: usize, params: &[f32], x: &[f32], y: &mut [f32]) {
+    fn takes_bytes(&self) -> bool {
+        linear::takes_bytes(self.geometry(1))
+    }
+
+    fn forward(&self, n: usize, params: &[f32], x: Input, y: &mut [f32]) {
         let (w, b) = params.split_at(self.ci * self.co);
         linear::forward(self.geometry(n), x, w, b, y);
     }

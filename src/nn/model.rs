@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::Tally;
 use super::layer::{Backward, Layer, Tensor};
+use crate::backend::cpu::Input;
 use crate::backend::cpu::softmax::cross_entropy;
-use crate::data::{Batch, Shape};
+use crate::data::{Batch, Images, Shape};
 
 /// A model: its layers, the table of its parameters, and buffers that are allocated once.
 pub struct Model {
@@ -23,6 +24,8 @@ pub struct Model {
     outputs: Vec<Vec<f32>>,
     /// The gradient of the loss with respect to it; the last output holds its own.
     slopes: Vec<Vec<f32>>,
+    /// The batch as floats, where the first layer does not take bytes.
+    entry: Vec<f32>,
 }
 
 impl Model {
@@ -60,6 +63,7 @@ impl Model {
             ranges,
             outputs,
             slopes,
+            entry: Vec::new(),
         }
     }
 
@@ -110,50 +114,73 @@ impl Model {
         let n = batch.len();
         let last = self.outputs.last_mut().expect("a model has layers");
         let tally = cross_entropy(&mut last[..n * self.classes], &batch.labels, scale);
-        for (i, layer) in self.layers.iter().enumerate().rev() {
-            let range = self.ranges[i].clone();
-            let (params, grads) = (&params[range.clone()], &mut grads[range]);
-            let (before, after) = self.slopes.split_at_mut(i);
-            let dy = &after.first().unwrap_or(&self.outputs[i])[..n * layer.outputs()];
-            let (x, dx) = match before.last_mut() {
-                None => (&batch.images[..], None),
-                Some(dx) => (
-                    &self.outputs[i - 1][..],
-                    Some(&mut dx[..n * layer.inputs()]),
-                ),
-            };
+        for i in (0..self.layers.len()).rev() {
+            let (layer, range) = (&self.layers[i], self.ranges[i].clone());
+            // Taken out and put back: the layer reads its neighbours' buffers while it writes this one.
+            let mut below = i
+                .checked_sub(1)
+                .map(|below| std::mem::take(&mut self.slopes[below]));
+            let dy = self.slopes.get(i).unwrap_or(&self.outputs[i]);
             layer.backward(Backward {
                 n,
-                params,
-                x: &x[..n * layer.inputs()],
-                dy,
-                grads,
-                dx,
+                params: &params[range.clone()],
+                x: self.input_of(i, batch),
+                dy: &dy[..n * layer.outputs()],
+                grads: &mut grads[range],
+                dx: below.as_mut().map(|dx| &mut dx[..n * layer.inputs()]),
             });
+            if let Some(below) = below {
+                self.slopes[i - 1] = below;
+            }
         }
         tally
     }
 
     fn forward(&mut self, params: &[f32], batch: &Batch) {
         let n = batch.len();
-        for (i, layer) in self.layers.iter().enumerate() {
-            let (before, this) = self.outputs.split_at_mut(i);
-            let x = before
-                .last()
-                .map_or(&batch.images[..], |output| &output[..n * layer.inputs()]);
-            let y = &mut this[0];
-            if y.len() < n * layer.outputs() {
-                y.resize(n * layer.outputs(), 0.0);
+        if let (Images::Bytes(pixels), None) = (&batch.images, self.raw(batch)) {
+            self.entry.resize(pixels.len(), 0.0);
+            batch
+                .scaling
+                .bytes(self.input.h * self.input.w, pixels, &mut self.entry);
+        }
+        for i in 0..self.layers.len() {
+            let (layer, range) = (&self.layers[i], self.ranges[i].clone());
+            let size = n * layer.outputs();
+            if self.outputs[i].len() < size {
+                self.outputs[i].resize(size, 0.0);
                 if let Some(slope) = self.slopes.get_mut(i) {
-                    slope.resize(n * layer.outputs(), 0.0);
+                    slope.resize(size, 0.0);
                 }
             }
-            layer.forward(
-                n,
-                &params[self.ranges[i].clone()],
-                x,
-                &mut y[..n * layer.outputs()],
-            );
+            let mut y = std::mem::take(&mut self.outputs[i]);
+            layer.forward(n, &params[range], self.input_of(i, batch), &mut y[..size]);
+            self.outputs[i] = y;
+        }
+    }
+
+    /// What layer `i` reads.
+    fn input_of<'a>(&'a self, i: usize, batch: &'a Batch) -> Input<'a> {
+        match &batch.images {
+            _ if i > 0 => {
+                Input::Floats(&self.outputs[i - 1][..batch.len() * self.layers[i].inputs()])
+            }
+            Images::Floats(values) => Input::Floats(values),
+            Images::Bytes(_) => self.raw(batch).unwrap_or(Input::Floats(&self.entry)),
+        }
+    }
+
+    /// The batch's bytes, where the first layer takes them as they are.
+    fn raw<'a>(&self, batch: &'a Batch) -> Option<Input<'a>> {
+        match (&batch.images, batch.scaling.uniform()) {
+            (Images::Bytes(pixels), Some((factor, shift))) if self.layers[0].takes_bytes() => {
+                Some(Input::Bytes {
+                    pixels,
+                    factor,
+                    shift,
+                })
+            }
+            _ => None,
         }
     }
 }

@@ -16,12 +16,12 @@ pub fn evaluate(
     data: &Dataset,
     scaling: &Scaling,
 ) -> Result<Tally> {
-    let mut batch = Batch::default();
+    let mut batch = Batch::new(data, scaling);
     let mine = block(data.len(), team.size(), team.rank());
     let mut run = || {
         let mut total = Tally::default();
         for start in mine.clone().step_by(CHUNK) {
-            batch.gather(data, scaling, start..mine.end.min(start + CHUNK))?;
+            batch.gather(data, start..mine.end.min(start + CHUNK))?;
             total = total.plus(model.evaluate(params, &batch));
         }
         Ok(total)

@@ -5,7 +5,7 @@
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use super::narrow;
+use super::{Input, narrow};
 
 /// Sizes of one layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +18,13 @@ pub struct Geometry {
     pub co: usize,
 }
 
+/// Whether a layer of this geometry takes bytes as they are.
+pub fn takes_bytes(g: Geometry) -> bool {
+    narrow::suits(g)
+}
+
 /// `y = x·wᵀ + b`.
-pub fn forward(g: Geometry, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
+pub fn forward(g: Geometry, x: Input, w: &[f32], b: &[f32], y: &mut [f32]) {
     if g.n == 0 {
         return;
     }
@@ -30,7 +35,7 @@ pub fn forward(g: Geometry, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
         .for_each(|row| row.copy_from_slice(b));
     general_mat_mul(
         1.0,
-        &matrix(x, g.n, g.ci),
+        &matrix(x.floats(), g.n, g.ci),
         &matrix(w, g.co, g.ci).t(),
         1.0,
         &mut matrix_mut(y, g.n, g.co),
@@ -38,7 +43,7 @@ pub fn forward(g: Geometry, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
 }
 
 /// `dw = dyᵀ·x`, `db = Σ dy` over samples.
-pub fn grad_params(g: Geometry, x: &[f32], dy: &[f32], dw: &mut [f32], db: &mut [f32]) {
+pub fn grad_params(g: Geometry, x: Input, dy: &[f32], dw: &mut [f32], db: &mut [f32]) {
     db.fill(0.0);
     for row in dy.chunks_exact(g.co) {
         db.iter_mut().zip(row).for_each(|(db, dy)| *db += dy);
@@ -47,12 +52,12 @@ pub fn grad_params(g: Geometry, x: &[f32], dy: &[f32], dw: &mut [f32], db: &mut 
         return dw.fill(0.0);
     }
     if narrow::suits(g) {
-        return narrow::grad_weights(g, x, dy, dw);
+        return narrow::grad_weights(g, x, dy, db, dw);
     }
     general_mat_mul(
         1.0,
         &matrix(dy, g.n, g.co).t(),
-        &matrix(x, g.n, g.ci),
+        &matrix(x.floats(), g.n, g.ci),
         0.0,
         &mut matrix_mut(dw, g.co, g.ci),
     );

@@ -8,6 +8,47 @@ mod narrow;
 pub mod scale;
 pub mod softmax;
 
+/// The rows that go into a layer.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// As they are.
+    Floats(&'a [f32]),
+    /// Bytes, each standing for `byte × factor + shift`.
+    Bytes {
+        /// The bytes.
+        pixels: &'a [u8],
+        /// What to multiply by.
+        factor: f32,
+        /// What to add.
+        shift: f32,
+    },
+}
+
+impl<'a> Input<'a> {
+    /// Number of values.
+    pub fn len(self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Bytes { pixels, .. } => pixels.len(),
+        }
+    }
+
+    /// Whether there is no value.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// The floats, for layers that take nothing else.
+    pub fn floats(self) -> &'a [f32] {
+        match self {
+            Self::Floats(values) => values,
+            Self::Bytes { .. } => {
+                unreachable!("a layer gets bytes only if it says that it takes them")
+            }
+        }
+    }
+}
+
 /// Whether this machine has AVX2 and fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 pub fn has_avx2() -> bool {
