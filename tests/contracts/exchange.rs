@@ -1,0 +1,118 @@
+//! Contracts of the exchanges, checked by training on a small set.
+
+use phalanx::comm::Comm;
+use phalanx::commands::train::ExchangeKind;
+use phalanx::data::{Loader, Scaling, Steps};
+use phalanx::exchange::Placement;
+use phalanx::nn::zoo;
+use phalanx::optim::Sgd;
+use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
+
+use super::sets;
+
+const SAMPLES: usize = 1000;
+
+/// Trains softmax for `epochs` with `batch` samples a step and gives the trainer back.
+fn run(comm: &dyn Comm, kind: ExchangeKind, batch: usize, epochs: u64, lr: f32) -> Trainer {
+    let data = sets::digits(comm, SAMPLES);
+    let steps = Steps {
+        samples: data.len(),
+        batch,
+    };
+    let scaling = Scaling::unit(1);
+    let parts = Parts {
+        model: zoo::build("softmax", data.shape, data.classes).unwrap(),
+        loader: Loader::new(data, scaling.clone(), 3),
+        scaling,
+        steps,
+        reduce: Reduce::Mean,
+        optimizer: Box::new(Sgd { lr }),
+        seed: 3,
+    };
+    let mut trainer = Trainer::new(comm, parts);
+    let exchange = kind
+        .start(comm, epochs * steps.per_epoch(), &trainer.params)
+        .unwrap();
+    let goal = Goal {
+        test: None,
+        eval_every: u64::MAX,
+        until_loss: None,
+    };
+    train(comm, exchange, &mut trainer, &goal, &mut Journal::none()).unwrap();
+    trainer
+}
+
+fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
+    let checksums = comm.gather(&trainer.checksum().to_le_bytes());
+    assert!(
+        checksums.iter().all(|checksum| *checksum == checksums[0]),
+        "ranks hold the same bits"
+    );
+}
+
+/// Batches of 48 leave a short last step of 40, which several rank counts cannot share evenly.
+pub fn all_reduce_equals_one_rank(comm: &dyn Comm) {
+    let together = run(comm, ExchangeKind::AllReduce, 48, 3, 0.2);
+    same_bits_everywhere(comm, &together);
+    assert_eq!(together.times.steps, 3 * 21);
+    let alone = comm.split(comm.rank());
+    let single = run(&*alone, ExchangeKind::AllReduce, 48, 3, 0.2);
+    let worst = |(a, b): (&f32, &f32)| (a - b).abs();
+    let worst = together
+        .params
+        .iter()
+        .zip(&single.params)
+        .map(worst)
+        .fold(0.0, f32::max);
+    assert!(worst < 1e-5, "parameters differ by {worst}");
+}
+
+pub fn all_reduce_repeats(comm: &dyn Comm) {
+    let run = || run(comm, ExchangeKind::AllReduce, 50, 2, 0.1).checksum();
+    assert_eq!(run(), run());
+}
+
+pub fn one_sided_loses_no_update(comm: &dyn Comm) {
+    use phalanx::exchange::{Exchange, Gradients, OneSided};
+    for placement in [Placement::Sharded, Placement::Rank0] {
+        let mut params = vec![0.0; 1001];
+        let mut exchange: Box<dyn Exchange> =
+            Box::new(OneSided::new(comm, 200, placement, &params).unwrap());
+        let mut grads = Gradients::new(params.len());
+        let mut mine = [0u64];
+        while exchange.claim().unwrap().is_some() {
+            grads.params().fill(-1.0);
+            exchange
+                .step(&mut params, &mut grads, &mut Sgd { lr: 1.0 })
+                .unwrap();
+            mine[0] += 1;
+        }
+        exchange.settle(&mut params).unwrap();
+        comm.sum(&mut mine);
+        assert_eq!(mine, [200], "every step is taken once");
+        assert!(
+            params.iter().all(|&param| param == 200.0),
+            "every update is in every parameter"
+        );
+    }
+}
+
+pub fn one_sided_trains(comm: &dyn Comm) {
+    let error = |trainer: &mut Trainer| {
+        let data = sets::digits(comm, SAMPLES);
+        1.0 - trainer.evaluate(comm, &data).unwrap().accuracy()
+    };
+    let sync = error(&mut run(comm, ExchangeKind::AllReduce, 20, 10, 0.1));
+    for placement in [Placement::Sharded, Placement::Rank0] {
+        let mut trainer = run(comm, ExchangeKind::OneSided(placement), 20, 10, 0.1);
+        same_bits_everywhere(comm, &trainer);
+        let mut samples = [trainer.times.samples];
+        comm.sum(&mut samples);
+        assert_eq!(samples, [10 * SAMPLES as u64]);
+        let one_sided = error(&mut trainer);
+        assert!(
+            (one_sided - sync).abs() < 0.05,
+            "{placement:?}: errors {one_sided} and {sync}"
+        );
+    }
+}

@@ -1,0 +1,51 @@
+//! What every group of ranks must keep, on threads and under mpirun alike.
+
+mod comm;
+mod exchange;
+pub mod sets;
+
+use phalanx::comm::Comm;
+
+/// A check that all ranks of a group run together.
+pub type Check = (&'static str, fn(&dyn Comm));
+
+/// All of them.
+pub const CHECKS: [Check; 13] = [
+    (
+        "sums and maxima are the same on every rank",
+        comm::reductions,
+    ),
+    (
+        "a broadcast gives every rank the root's values",
+        comm::broadcast,
+    ),
+    (
+        "gather keeps each rank's bytes and their order",
+        comm::gather,
+    ),
+    ("split groups by color and keeps the order", comm::split),
+    ("ranks know their place on the node", comm::node),
+    (
+        "a window loses no concurrent addition",
+        comm::window_additions,
+    ),
+    ("a counter gives every number once", comm::counter),
+    ("node-shared memory is seen by every rank", comm::shared),
+    ("an error on one rank is an error on all", comm::agreement),
+    (
+        "all-reduce equals one rank with the whole batch",
+        exchange::all_reduce_equals_one_rank,
+    ),
+    (
+        "all-reduce repeats itself bit for bit",
+        exchange::all_reduce_repeats,
+    ),
+    (
+        "one-sided loses no update",
+        exchange::one_sided_loses_no_update,
+    ),
+    (
+        "one-sided trains as well as all-reduce",
+        exchange::one_sided_trains,
+    ),
+];

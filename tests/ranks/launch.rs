@@ -1,0 +1,107 @@
+//! Starting ranks and whole jobs, with a limit on their time.
+
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest that a group of checks may take.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// How a job ended.
+pub struct Ended {
+    /// The exit code, or none if it had to be killed.
+    pub code: Option<i32>,
+    /// What it printed on both streams.
+    pub output: String,
+    /// How long it took.
+    pub time: Duration,
+}
+
+pub fn has_mpirun() -> bool {
+    Command::new("mpirun")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .status()
+        .is_ok()
+}
+
+/// `mpirun -n SIZE`, ready for arguments.
+pub fn mpirun(size: usize) -> Command {
+    let mut command = Command::new("mpirun");
+    command.args(["--oversubscribe", "-n", &size.to_string()]);
+    command
+        .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+        .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    command
+}
+
+/// `mpirun -n SIZE phalanx` in `folder`, ready for arguments.
+pub fn phalanx(size: usize, folder: &Path) -> Command {
+    let mut command = mpirun(size);
+    command
+        .arg(env!("CARGO_BIN_EXE_phalanx"))
+        .current_dir(folder);
+    command
+}
+
+/// Runs this very program under mpirun to do the checks called `names`; gives what it printed.
+pub fn myself(size: usize, names: &[&str]) -> String {
+    let mut command = mpirun(size);
+    command
+        .arg(std::env::current_exe().expect("own path"))
+        .arg(super::AS_RANK)
+        .args(names);
+    run(command, PATIENCE).output
+}
+
+/// Starts `command` with its output piped.
+pub fn start(mut command: Command) -> Child {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().expect("the command starts")
+}
+
+/// Runs `command` to its end, or kills it when its time is up.
+pub fn run(command: Command, limit: Duration) -> Ended {
+    wait(start(command), limit)
+}
+
+/// Waits for `child`, or kills it when its time is up.
+pub fn wait(mut child: Child, limit: Duration) -> Ended {
+    let start = Instant::now();
+    let mut stdout = child.stdout.take().expect("piped");
+    let mut stderr = child.stderr.take().expect("piped");
+    let reader = thread::spawn(move || read_all(&mut stdout));
+    let errors = thread::spawn(move || read_all(&mut stderr));
+    let code = loop {
+        if let Some(status) = child.try_wait().expect("a child can be waited for") {
+            break Some(status.code().unwrap_or(-1));
+        }
+        if start.elapsed() > limit {
+            // mpirun takes its ranks along when it is asked to end; the kill is for a mpirun that does not.
+            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            thread::sleep(Duration::from_secs(2));
+            let _ = child.kill();
+            let _ = child.wait();
+            break None;
+        }
+        thread::sleep(Duration::from_millis(10));
+    };
+    let time = start.elapsed();
+    let output = format!(
+        "{}{}",
+        reader.join().expect("reading"),
+        errors.join().expect("reading")
+    );
+    Ended { code, output, time }
+}
+
+fn read_all(from: &mut impl Read) -> String {
+    let mut bytes = Vec::new();
+    from.read_to_end(&mut bytes).expect("a pipe can be read");
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,5 @@
+//! Checks that need no launcher: the house, the data, the kernels, and the contracts on ranks as threads.
+
+#[path = "../contracts/mod.rs"]
+mod contracts;
+mod threads;
