@@ -152,10 +152,11 @@ impl Comm for MpiComm {
             })
             .collect();
         let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
-        self.comm.all_gather_varcount_into(
-            mine,
-            &mut PartitionMut::new(&mut all[..], &counts[..], &starts[..]),
-        );
+        // Open MPI refuses to gather nothing at all.
+        if !all.is_empty() {
+            let mut parts = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+            self.comm.all_gather_varcount_into(mine, &mut parts);
+        }
         let part =
             |(&start, &count): (&i32, &i32)| all[start as usize..][..count as usize].to_vec();
         starts.iter().zip(&counts).map(part).collect()

@@ -123,7 +123,7 @@ impl ThreadComm {
     }
 
     /// What rank 0 made, on every rank.
-    fn from_first<V: Clone + Send + 'static>(&self, make: impl FnOnce() -> V) -> V {
+    fn of_first<V: Clone + Send + 'static>(&self, make: impl FnOnce() -> V) -> V {
         let mut found = None;
         self.share((self.rank == 0).then(make), |rank, made: &Option<V>| {
             if rank == 0 {
@@ -201,7 +201,7 @@ impl Comm for ThreadComm {
     fn split(&self, color: usize) -> Box<dyn Comm> {
         let mut colors = Vec::new();
         self.share(color, |_, &theirs| colors.push(theirs));
-        let groups = self.from_first(|| {
+        let groups = self.of_first(|| {
             let mut groups: HashMap<usize, Arc<Group>> = HashMap::new();
             for &color in &colors {
                 let size = colors.iter().filter(|&&other| other == color).count();
@@ -227,7 +227,7 @@ impl Comm for ThreadComm {
 
     fn window(&self, init: &[f32]) -> Result<Box<dyn Window>> {
         let window =
-            self.from_first(|| ThreadWindow((0..self.size()).map(|_| Arc::default()).collect()));
+            self.of_first(|| ThreadWindow((0..self.size()).map(|_| Arc::default()).collect()));
         *window.0[self.rank].floats.write().expect(UNPOISONED) = init.to_vec();
         self.barrier();
         Ok(Box::new(window))

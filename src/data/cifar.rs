@@ -78,7 +78,7 @@ fn count(path: &Path) -> Result<usize> {
     let bytes = std::fs::metadata(path)
         .map_err(Error::io("read", path))?
         .len() as usize;
-    if bytes == 0 || bytes % RECORD != 0 {
+    if bytes == 0 || !bytes.is_multiple_of(RECORD) {
         let problem = format!("has {bytes} bytes, expected a multiple of {RECORD}");
         return Err(Error::file(path, problem, HINT));
     }

@@ -130,7 +130,7 @@ impl Loader {
         }
     }
 
-    /// Announces a batch that `next` will deliver; at most one more than was delivered.
+    /// Announces a batch that `take` will deliver; at most one more than was delivered.
     pub fn request(&mut self, place: Place) {
         match &mut self.helper {
             None => self.wanted.push_back(place),
@@ -143,7 +143,7 @@ impl Loader {
     }
 
     /// The oldest batch requested and not yet delivered.
-    pub fn next(&mut self) -> Result<&Batch> {
+    pub fn take(&mut self) -> Result<&Batch> {
         match &mut self.helper {
             None => {
                 let place = self.wanted.pop_front().expect("a batch was requested");

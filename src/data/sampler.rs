@@ -19,7 +19,7 @@ pub struct Permutation {
 impl Permutation {
     /// The permutation of `0..n` that `seed` and `epoch` name.
     pub fn new(n: usize, seed: u64, epoch: u64) -> Self {
-        let mut stream = Stream::new(&[seed, epoch, 0x6f72_6465_72]);
+        let mut stream = Stream::new(&[seed, epoch, 0x006f_7264_6572]);
         let all = (n.max(2) as u64 - 1).ilog2() + 1;
         let bits = [all / 2, all - all / 2];
         Self {

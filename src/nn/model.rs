@@ -88,11 +88,15 @@ impl Model {
 
     /// Floating-point operations to train on one sample.
     pub fn flops(&self) -> f64 {
-        let layer = |(i, layer): (usize, &Box<dyn Layer>)| {
-            let (forward, grads, input) = layer.flops();
+        let needed = |(i, (forward, grads, input)): (usize, (f64, f64, f64))| {
             forward + grads + if i > 0 { input } else { 0.0 }
         };
-        self.layers.iter().enumerate().map(layer).sum()
+        self.layers
+            .iter()
+            .map(|layer| layer.flops())
+            .enumerate()
+            .map(needed)
+            .sum()
     }
 
     /// Losses and right answers over `batch`.

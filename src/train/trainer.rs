@@ -116,7 +116,7 @@ impl Trainer {
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally.
     pub fn step(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Tally> {
         let start = Instant::now();
-        let batch = self.loader.next()?;
+        let batch = self.loader.take()?;
         let loaded = Instant::now();
         let size = exchange.team().size();
         let samples = self.steps.place(step).positions.len();

@@ -2,6 +2,7 @@
 //!
 //! Run plainly it launches itself under mpirun. Words on the command line choose the checks whose names hold them.
 //! Without mpirun the checks are skipped with a message, and under CI that is a failure.
+#![allow(clippy::unwrap_used)]
 
 mod bad_input;
 #[path = "../contracts/mod.rs"]

@@ -184,16 +184,16 @@ mod avx2 {
     ) {
         debug_assert!(x.len() >= S * k && w.len() >= C * k);
         let (x, w) = (x.as_ptr(), w.as_ptr());
-        let mut tile = [[_mm256_setzero_ps(); C]; S];
+        let mut tile = [[_mm256_setzero_ps(); S]; C];
         let whole = k - k % 8;
         for i in (0..whole).step_by(8) {
             // SAFETY: i + 8 ≤ k, and every row has k values.
             unsafe {
                 let xs: [__m256; S] = std::array::from_fn(|s| T::eight(x.add(s * k + i)));
-                for c in 0..C {
+                for (c, sums) in tile.iter_mut().enumerate() {
                     let weight = _mm256_loadu_ps(w.add(c * k + i));
-                    for s in 0..S {
-                        tile[s][c] = _mm256_fmadd_ps(xs[s], weight, tile[s][c]);
+                    for (sum, x) in sums.iter_mut().zip(xs) {
+                        *sum = _mm256_fmadd_ps(x, weight, *sum);
                     }
                 }
             }
@@ -204,7 +204,7 @@ mod avx2 {
                 let rest: f32 = (whole..k)
                     .map(|i| unsafe { (*x.add(s * k + i)).float() * *w.add(c * k + i) })
                     .sum();
-                sums[s][c] = across(tile[s][c]) + rest;
+                sums[s][c] = across(tile[c][s]) + rest;
             }
         }
     }
@@ -234,11 +234,11 @@ mod avx2 {
                 // SAFETY: i + 16 ≤ ci, and the tile's outputs are at most co − o.
                 unsafe {
                     match g.co - o {
-                        1 => outer::<T, 1>(g, i, o, x, dy, affine, dw),
-                        2 => outer::<T, 2>(g, i, o, x, dy, affine, dw),
-                        3 => outer::<T, 3>(g, i, o, x, dy, affine, dw),
-                        4 => outer::<T, 4>(g, i, o, x, dy, affine, dw),
-                        _ => outer::<T, TILE>(g, i, o, x, dy, affine, dw),
+                        1 => outer::<T, 1>(g, (i, o), x, dy, affine, dw),
+                        2 => outer::<T, 2>(g, (i, o), x, dy, affine, dw),
+                        3 => outer::<T, 3>(g, (i, o), x, dy, affine, dw),
+                        4 => outer::<T, 4>(g, (i, o), x, dy, affine, dw),
+                        _ => outer::<T, TILE>(g, (i, o), x, dy, affine, dw),
                     }
                 }
             }
@@ -260,8 +260,7 @@ mod avx2 {
     #[target_feature(enable = "avx2,fma")]
     unsafe fn outer<T: Value, const C: usize>(
         g: Geometry,
-        i: usize,
-        o: usize,
+        (i, o): (usize, usize),
         x: &[T],
         dy: &[f32],
         affine: Affine,
@@ -274,10 +273,10 @@ mod avx2 {
             // SAFETY: x and dy are in row n of n, at columns i and o, with room for 16 and C values.
             unsafe {
                 let xs = [T::eight(x), T::eight(x.add(8))];
-                for c in 0..C {
+                for (c, sums) in tile.iter_mut().enumerate() {
                     let d = _mm256_broadcast_ss(&*dy.add(c));
-                    tile[c][0] = _mm256_fmadd_ps(d, xs[0], tile[c][0]);
-                    tile[c][1] = _mm256_fmadd_ps(d, xs[1], tile[c][1]);
+                    sums[0] = _mm256_fmadd_ps(d, xs[0], sums[0]);
+                    sums[1] = _mm256_fmadd_ps(d, xs[1], sums[1]);
                 }
                 x = x.wrapping_add(g.ci);
                 dy = dy.wrapping_add(g.co);
