@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -10,6 +11,9 @@ use crate::data::Steps;
 use crate::nn::Tally;
 use crate::observe::Progress;
 use crate::{Error, Result};
+
+/// At least between two lines about evaluations.
+const BETWEEN_LINES: Duration = Duration::from_millis(200);
 
 /// A row of `metrics.csv`. Loss and accuracy are over the samples since the row before.
 #[derive(Serialize)]
@@ -40,6 +44,8 @@ struct Book {
     recent: Tally,
     /// Step, training seconds and samples at the last row.
     last: (u64, f64, u64),
+    /// When an evaluation was last printed.
+    told: Option<Instant>,
 }
 
 impl Journal {
@@ -60,16 +66,17 @@ impl Journal {
             every,
             recent: Tally::default(),
             last: (0, 0.0, 0),
+            told: None,
         })))
     }
 
-    /// After a step.
-    pub fn trained(&mut self, times: &Times, step: u64, tally: Tally) -> Result<()> {
+    /// After a step; if it is `tested` next, the row waits for that.
+    pub fn trained(&mut self, times: &Times, step: u64, tally: Tally, tested: bool) -> Result<()> {
         let Some(book) = &mut self.0 else {
             return Ok(());
         };
         book.recent = book.recent.plus(tally);
-        if step / book.every == book.last.0 / book.every {
+        if tested || step / book.every == book.last.0 / book.every {
             return Ok(());
         }
         book.row(times, step, None)
@@ -80,11 +87,15 @@ impl Journal {
         let Some(book) = &mut self.0 else {
             return Ok(());
         };
-        let epoch = book.epoch(step);
-        let (loss, accuracy) = (tally.mean_loss(), 100.0 * tally.accuracy());
-        book.progress.line(&format!(
-            "step {step:>7}  epoch {epoch:6.2}  test loss {loss:.4}  test accuracy {accuracy:.2} %"
-        ));
+        // Short epochs need no line each: the last one told is recent, and the table at the end has the result.
+        if book.told.is_none_or(|told| told.elapsed() >= BETWEEN_LINES) {
+            book.told = Some(Instant::now());
+            let epoch = book.epoch(step);
+            let (loss, accuracy) = (tally.mean_loss(), 100.0 * tally.accuracy());
+            book.progress.line(&format!(
+                "step {step:>7}  epoch {epoch:6.2}  test loss {loss:.4}  test accuracy {accuracy:.2} %"
+            ));
+        }
         book.row(times, step, Some(tally))
     }
 }

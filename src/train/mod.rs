@@ -58,11 +58,14 @@ pub fn train(
         ahead = trainer.claim(&mut *exchange)?;
         let tally = trainer.step(&mut *exchange, step)?;
         outcome.steps = step + 1;
-        journal.trained(&trainer.times, outcome.steps, tally)?;
-        let Some(test) = goal
-            .test
-            .filter(|_| observes && outcome.steps / goal.eval_every > evaluated)
-        else {
+        let due = observes && outcome.steps / goal.eval_every > evaluated;
+        journal.trained(
+            &trainer.times,
+            outcome.steps,
+            tally,
+            due && goal.test.is_some(),
+        )?;
+        let Some(test) = goal.test.filter(|_| due) else {
             continue;
         };
         evaluated = outcome.steps / goal.eval_every;

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,19 @@ pub struct Ended {
     pub output: String,
     /// How long it took.
     pub time: Duration,
+}
+
+/// Why the job that runs now was skipped.
+static SKIPPED: Mutex<Option<&str>> = Mutex::new(None);
+
+/// Marks the job that runs now as skipped, in the open.
+pub fn skip(why: &'static str) {
+    *SKIPPED.lock().unwrap() = Some(why);
+}
+
+/// Why the job that just ran was skipped, if it was.
+pub fn skipped() -> Option<&'static str> {
+    SKIPPED.lock().unwrap().take()
 }
 
 pub fn has_mpirun() -> bool {

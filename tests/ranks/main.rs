@@ -41,7 +41,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         };
     }
-    let (mut passed, mut failed) = (0, Vec::new());
+    let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
     let mut count = |name: String, outcome: Result<(), String>| match outcome {
         Ok(()) => {
             println!("{name} ... ok");
@@ -75,12 +75,23 @@ fn main() -> ExitCode {
         .filter(|(name, _)| chosen(name))
     {
         let outcome = std::panic::catch_unwind(job);
-        count(
-            (*name).into(),
-            outcome.map_err(|_| "its panic is above".into()),
-        );
+        match launch::skipped() {
+            Some(why) => {
+                println!("{name} ... skipped: {why}");
+                skipped += 1;
+            }
+            None => count(
+                (*name).into(),
+                outcome.map_err(|_| "its panic is above".into()),
+            ),
+        }
     }
-    println!("{passed} passed, {} failed", failed.len());
+    let skipped = if skipped > 0 {
+        format!(", {skipped} skipped")
+    } else {
+        String::new()
+    };
+    println!("{passed} passed, {} failed{skipped}", failed.len());
     failed.iter().for_each(|name| println!("  failed: {name}"));
     if failed.is_empty() {
         ExitCode::SUCCESS
