@@ -7,8 +7,11 @@
 mod bad_input;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod job;
 mod jobs;
+mod killed;
 mod launch;
+mod published;
 
 use std::process::ExitCode;
 
@@ -69,11 +72,12 @@ fn main() -> ExitCode {
             count(format!("{name}, {size} ranks"), outcome);
         }
     }
-    for (name, job) in jobs::JOBS
+    let jobs = jobs::JOBS
         .iter()
-        .chain(&bad_input::JOBS)
-        .filter(|(name, _)| chosen(name))
-    {
+        .chain(&published::JOBS)
+        .chain(&killed::JOBS)
+        .chain(&bad_input::JOBS);
+    for (name, job) in jobs.filter(|(name, _)| chosen(name)) {
         let outcome = std::panic::catch_unwind(job);
         match launch::skipped() {
             Some(why) => {

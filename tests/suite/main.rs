@@ -1,6 +1,11 @@
 //! Checks that need no launcher: the house, the data, the kernels, and the contracts on ranks as threads.
 #![allow(clippy::unwrap_used)]
 
+mod command_line;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod data;
+mod house;
+mod importers;
+mod kernels;
 mod threads;

@@ -1,0 +1,88 @@
+//! A rank that is killed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::job::folder;
+use crate::launch::{phalanx, start, wait};
+
+/// Jobs by name.
+pub const JOBS: [(&str, fn()); 1] = [(
+    "a killed rank ends the job and leaves whole files",
+    killed_rank,
+)];
+
+fn killed_rank() {
+    let folder = folder();
+    for exchange in ["all-reduce", "one-sided"] {
+        let mut command = phalanx(3, folder.path());
+        let words = format!(
+            "train softmax train.h5 --test test.h5 --epochs 1000000 --exchange {exchange} --out {exchange}"
+        );
+        command.args(words.split_whitespace());
+        let child = start(command);
+        let metrics = folder.path().join(exchange).join("metrics.csv");
+        let begun = Instant::now();
+        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let ranks = children(child.id());
+        assert_eq!(ranks.len(), 3, "mpirun has three ranks");
+        let status = Command::new("kill")
+            .args(["-9", &ranks[1].to_string()])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        let ended = wait(child, Duration::from_secs(20));
+        assert!(
+            ended.time < Duration::from_secs(5),
+            "{exchange}: gone after {:?}",
+            ended.time
+        );
+        assert!(
+            ended.code.is_some_and(|code| code != 0),
+            "{exchange}: exit code {:?}",
+            ended.code
+        );
+        assert!(
+            ranks
+                .iter()
+                .all(|rank| !Path::new(&format!("/proc/{rank}/exe")).exists()),
+            "no rank is left"
+        );
+        let text = fs::read_to_string(&metrics).unwrap();
+        let columns = |line: &str| line.matches(',').count();
+        assert!(
+            text.ends_with('\n') && text.lines().all(|line| columns(line) == 9),
+            "whole rows only"
+        );
+        let names: Vec<String> = fs::read_dir(folder.path().join(exchange))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert!(
+            names
+                .iter()
+                .all(|name| ["settings.toml", "metrics.csv"].contains(&name.as_str())),
+            "{names:?}"
+        );
+    }
+}
+
+/// The processes that `parent` started.
+fn children(parent: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let after_name = stat.rsplit(") ").next().unwrap_or_default();
+            after_name.split(' ').nth(1) == Some(&parent.to_string())
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}

@@ -1,0 +1,151 @@
+//! Published figures, what scripts read, and what the README shows.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::job::{LIMIT, folder, job, toml};
+use crate::launch::{run, skip};
+
+/// Jobs by name.
+pub const JOBS: [(&str, fn()); 3] = [
+    ("MNIST reaches the published figures", mnist),
+    ("a bench prints the keys that scripts read", bench),
+    ("the README's commands run", readme),
+];
+
+/// The published figures: loss 0.35 at about step 7,100 with 90.6 % (learning rate 0.01, batch 100, one rank).
+fn mnist() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data/mnist");
+    if !source.exists() {
+        return skip("the MNIST files are not beside the project");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (part, name) in [("train", "train.h5"), ("t10k", "test.h5")] {
+        let file = |kind| {
+            source
+                .join(format!("{part}-{kind}-ubyte.gz"))
+                .display()
+                .to_string()
+        };
+        let words = format!(
+            "data import idx {} {} {name}",
+            file("images-idx3"),
+            file("labels-idx1")
+        );
+        job(1, folder.path(), &words);
+    }
+    let set = phalanx::data::Dataset::open(&folder.path().join("train.h5")).unwrap();
+    let mut counts = [0; 10];
+    set.labels()
+        .iter()
+        .for_each(|&label| counts[label as usize] += 1);
+    assert_eq!(
+        counts,
+        [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    );
+
+    let training = "train softmax train.h5 --test test.h5";
+    job(
+        1,
+        folder.path(),
+        &format!("{training} --lr 0.01 --until-loss 0.35 --out published"),
+    );
+    let result = |run: &str| toml(folder.path().join(run).join("result.toml"));
+    let published = result("published");
+    let (step, accuracy) = (
+        published["target_step"].as_integer().unwrap(),
+        published["test_accuracy"].as_float().unwrap(),
+    );
+    assert!((6_900..=7_300).contains(&step), "crossed at step {step}");
+    assert!((0.904..0.908).contains(&accuracy), "accuracy {accuracy}");
+
+    job(
+        3,
+        folder.path(),
+        &format!("{training} --lr 0.3 --epochs 15 --out sync"),
+    );
+    let accuracy = result("sync")["test_accuracy"].as_float().unwrap();
+    assert!(accuracy > 0.92, "accuracy {accuracy}");
+    job(
+        3,
+        folder.path(),
+        &format!("{training} --lr 0.1 --epochs 15 --exchange one-sided --out async"),
+    );
+    let other = result("async")["test_accuracy"].as_float().unwrap();
+    assert!(
+        (accuracy - other).abs() < 0.005,
+        "synchronous {accuracy}, asynchronous {other}"
+    );
+}
+
+fn bench() {
+    let folder = folder();
+    for exchange in ["all-reduce", "one-sided"] {
+        let line = job(
+            2,
+            folder.path(),
+            &format!("bench train --data train.h5 --seconds 0.2 --exchange {exchange} --json"),
+        );
+        let values: serde_json::Value = serde_json::from_str(&line).unwrap();
+        for key in [
+            "peer",
+            "workload",
+            "procs",
+            "threads",
+            "batch",
+            "examples_per_s",
+            "s_per_batch",
+            "rss_mb",
+        ] {
+            assert!(!values[key].is_null(), "{key} in {line}");
+        }
+        assert!(values["examples_per_s"].as_f64().unwrap() > 1000.0);
+        assert_eq!(values["procs"], 2);
+    }
+}
+
+/// Runs every `phalanx` line of the README's shell blocks, in order, in one folder.
+fn readme() {
+    let folder = folder();
+    let path = folder.path();
+    // Small stand-ins where the README's lines expect the result of `make mnist`.
+    fs::create_dir_all(path.join("data/mnist")).unwrap();
+    for set in ["train.h5", "test.h5"] {
+        fs::rename(path.join(set), path.join("data/mnist").join(set)).unwrap();
+    }
+    let binary = Path::new(env!("CARGO_BIN_EXE_phalanx"));
+    fs::create_dir_all(path.join("target/release")).unwrap();
+    fs::hard_link(binary, path.join("target/release/phalanx"))
+        .or_else(|_| fs::copy(binary, path.join("target/release/phalanx")).map(|_| ()))
+        .unwrap();
+    let readme =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let blocks: Vec<&str> = readme
+        .split("```sh\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap())
+        .collect();
+    let lines = blocks.iter().flat_map(|block| block.lines());
+    let lines: Vec<&str> = lines
+        .filter(|line| line.contains("phalanx ") && !line.starts_with('#'))
+        .collect();
+    assert!(lines.len() >= 8, "the README shows the commands: {lines:?}");
+    for line in lines {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).current_dir(path);
+        shell.env(
+            "PATH",
+            format!(
+                "{}:{}",
+                path.join("target/release").display(),
+                std::env::var("PATH").unwrap()
+            ),
+        );
+        shell
+            .env("OMPI_ALLOW_RUN_AS_ROOT", "1")
+            .env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        let ended = run(shell, LIMIT);
+        assert_eq!(ended.code, Some(0), "{line}\n{}", ended.output);
+    }
+}

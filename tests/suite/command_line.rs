@@ -1,0 +1,133 @@
+//! The program as a user types it, on one rank and without a launcher.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn phalanx(folder: &Path, words: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_phalanx"))
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn help_names_every_command_and_option_with_its_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = |words: &str| {
+        let output = phalanx(folder.path(), words);
+        assert_eq!(output.status.code(), Some(0), "{words}");
+        text(&output.stdout)
+    };
+    let all = help("--help");
+    for word in ["train", "eval", "data", "bench", "Exit codes"] {
+        assert!(all.contains(word), "{all}");
+    }
+    let train = help("train --help");
+    let options = "--test --epochs --steps --until-loss --batch --global-batch --lr --reduce --seed --eval-every --out --force";
+    for option in options.split(' ') {
+        assert!(train.contains(option), "{option} in\n{train}");
+    }
+    assert!(
+        train.contains("[default: 0.1]") && train.contains("[default: mean]"),
+        "{train}"
+    );
+    assert_eq!(
+        phalanx(folder.path(), "").status.code(),
+        Some(2),
+        "nothing typed is bad usage"
+    );
+    assert!(help("--version").starts_with("phalanx "));
+}
+
+#[test]
+fn making_and_describing_a_set_tells_what_is_in_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = phalanx(folder.path(), "data make digits set.h5 --samples 500");
+    assert_eq!(
+        text(&made.stdout),
+        "set.h5: 500 samples of 1×28×28, 10 classes\n"
+    );
+    let shown = text(&phalanx(folder.path(), "data describe set.h5").stdout);
+    for fact in [
+        "500",
+        "1×28×28",
+        "u8",
+        "mapped",
+        "seed 1, samples 0 to 499",
+        "xxh3:",
+        "samples by class",
+    ] {
+        assert!(shown.contains(fact), "{fact} in\n{shown}");
+    }
+}
+
+#[test]
+fn an_interrupted_command_leaves_nothing_behind() {
+    for signal in ["INT", "TERM"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+        command
+            .args(["data", "make", "digits", "set.h5", "--samples", "100000000"])
+            .current_dir(folder.path());
+        let child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let begun = Instant::now();
+        while fs::read_dir(folder.path()).unwrap().count() == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(20), "writing begins");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Command::new("kill")
+            .args(["-s", signal, &child.id().to_string()])
+            .status()
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(
+            text(&output.stderr).contains("interrupted"),
+            "{}",
+            text(&output.stderr)
+        );
+        assert_eq!(
+            fs::read_dir(folder.path()).unwrap().count(),
+            0,
+            "no file, whole or half"
+        );
+    }
+}
+
+#[test]
+fn memory_does_not_grow_with_the_data_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    // 150 MB of pixels.
+    command
+        .args("data make images set.h5 --samples 1000 --shape 3x224x224 --classes 10".split(' '));
+    let mut child = command
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut peak = 0;
+    while child.try_wait().unwrap().is_none() {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        peak = peak.max(kib.unwrap_or(0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(
+        fs::metadata(folder.path().join("set.h5")).unwrap().len() / 1_000_000,
+        150
+    );
+    assert!((1_000..80_000).contains(&peak), "{peak} KiB at the peak");
+}
