@@ -170,7 +170,6 @@ impl Plan {
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let plan = agree(comm, Plan::new(settings, comm.size()))?;
-    let first = comm.rank() == 0;
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
     let scaling = match settings.normalize {
         true => Scaling::normal(&plan.data.mean, &plan.data.std),
@@ -199,30 +198,21 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             "settings.toml",
             &report::settings(comm, settings, &plan, &trainer),
         )?;
+        let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
+        println!("{}", table("settings", &rows));
         let metrics = folder.file("metrics.csv");
         let journal = Journal::create(&metrics, steps, settings.lr, plan.log_every, plan.total)?;
         Ok((Some(folder), journal))
     };
-    let (folder, mut journal) = agree(
-        comm,
-        if first {
-            start()
-        } else {
-            Ok((None, Journal::none()))
-        },
-    )?;
-    if let Some(folder) = &folder {
-        println!(
-            "{}",
-            table(
-                "settings",
-                &report::settings_rows(comm, settings, &plan, &trainer, folder)
-            )
-        );
-    }
-    if !plan.data.is_mapped() && first {
+    let started = if comm.rank() == 0 {
+        start()
+    } else {
+        Ok((None, Journal::none()))
+    };
+    let (folder, mut journal) = agree(comm, started)?;
+    if folder.is_some() && !plan.data.is_mapped() {
         log::warn!(
-            "the data is chunked or compressed and is read through HDF5; `phalanx data split` writes it contiguous"
+            "the data is chunked or compressed and read through HDF5; `phalanx data split` writes it contiguous"
         );
     }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
@@ -15,7 +15,6 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub struct Progress(View);
 
 enum View {
-    Hidden,
     Bar(ProgressBar),
     Lines {
         what: &'static str,
@@ -29,7 +28,7 @@ enum View {
 impl Progress {
     /// Shows `what` out of `total`, as the place that stderr goes to allows.
     pub fn new(what: &'static str, total: u64) -> Self {
-        if !stderr_reaches_a_terminal() {
+        let Some(terminal) = terminal() else {
             let now = Instant::now();
             let (done, last) = (Cell::new(0), Cell::new(now));
             return Self(View::Lines {
@@ -39,8 +38,8 @@ impl Progress {
                 start: now,
                 last,
             });
-        }
-        let target = ProgressDrawTarget::term_like_with_hz(Box::new(Forwarded), 8);
+        };
+        let target = ProgressDrawTarget::term_like_with_hz(Box::new(Forwarded { terminal }), 8);
         let bar = ProgressBar::with_draw_target(Some(total), target);
         let style = ProgressStyle::with_template(
             "{prefix} {wide_bar} {human_pos}/{human_len} {msg} {eta} left",
@@ -51,15 +50,9 @@ impl Progress {
         Self(View::Bar(bar))
     }
 
-    /// Shows nothing: for ranks other than the first.
-    pub fn hidden() -> Self {
-        Self(View::Hidden)
-    }
-
     /// `n` more are done.
     pub fn add(&self, n: u64) {
         match &self.0 {
-            View::Hidden => {}
             View::Bar(bar) => bar.inc(n),
             View::Lines {
                 what,
@@ -85,10 +78,10 @@ impl Progress {
         }
     }
 
-    /// Prints a line without disturbing the bar.
+    /// Prints a line: above the bar on the bar's own stream, or on stdout.
     pub fn line(&self, text: &str) {
         match &self.0 {
-            View::Bar(bar) => bar.suspend(|| println!("{text}")),
+            View::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
             _ => println!("{text}"),
         }
     }
@@ -98,33 +91,40 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let View::Bar(bar) = &self.0 {
             bar.finish_and_clear();
+            if !io::stderr().is_terminal() {
+                // mpirun forwards stdout and stderr in no order: what is printed next must not be cleared too.
+                std::thread::sleep(Duration::from_millis(30));
+            }
         }
     }
 }
 
-/// Whether a bar makes sense: stderr is a terminal, or a pipe to an mpirun whose stderr is one.
-fn stderr_reaches_a_terminal() -> bool {
+/// Where a bar can be drawn: stderr if it is a terminal, or the terminal of an mpirun that forwards it.
+fn terminal() -> Option<PathBuf> {
     if io::stderr().is_terminal() {
-        return true;
+        return Some("/proc/self/fd/2".into());
     }
     let parent = std::os::unix::process::parent_id();
     let name = fs::read_to_string(format!("/proc/{parent}/comm")).unwrap_or_default();
-    let launcher =
-        ["mpirun", "mpiexec", "orterun", "prterun", "hydra_pmi_proxy"].contains(&name.trim());
-    let end = fs::read_link(format!("/proc/{parent}/fd/2"));
-    launcher && end.is_ok_and(|end| end.starts_with("/dev/pts") || end == Path::new("/dev/console"))
+    let launchers = ["mpirun", "mpiexec", "orterun", "prterun", "hydra_pmi_proxy"];
+    let stderr = PathBuf::from(format!("/proc/{parent}/fd/2"));
+    let end = fs::read_link(&stderr).ok()?;
+    let draws = end.starts_with("/dev/pts") || end == Path::new("/dev/console");
+    (launchers.contains(&name.trim()) && draws).then_some(stderr)
 }
 
-/// A terminal behind a pipe: it understands a carriage return and little else for certain.
+/// A terminal, perhaps behind mpirun's pipe: written to as stderr, asked for its width by its own name.
 #[derive(Debug)]
-struct Forwarded;
+struct Forwarded {
+    terminal: PathBuf,
+}
 
 impl TermLike for Forwarded {
     fn width(&self) -> u16 {
-        let columns = std::env::var("COLUMNS")
+        let size = fs::File::open(&self.terminal)
             .ok()
-            .and_then(|columns| columns.parse().ok());
-        columns.unwrap_or(100)
+            .and_then(terminal_size::terminal_size_of);
+        size.map_or(80, |(width, _)| width.0)
     }
 
     fn move_cursor_up(&self, n: usize) -> io::Result<()> {
