@@ -57,6 +57,3 @@ pub mod rng;
 pub mod train;
 
 pub use error::{Error, Result};
-
-// Links the BLAS that `ndarray` calls.
-use openblas_src as _;

@@ -55,6 +55,9 @@ pub enum Action {
     },
 }
 
+/// Classes whose counts are shown one by one.
+const SHOWN: usize = 50;
+
 /// Does it and says what came of it.
 pub fn run(action: &Action) -> Result<()> {
     match action {
@@ -149,23 +152,33 @@ fn show(path: &Path) -> Result<()> {
         ("checksum", format!("xxh3:{:016x}", summary.checksum)),
     ];
     println!("{}", table(&path.display().to_string(), &rows));
-    let most = summary.histogram.iter().copied().max().unwrap_or(1).max(1);
-    let names: Vec<String> = (0..summary.histogram.len())
-        .map(|class| match data.class_names.get(class) {
-            Some(name) if *name != class.to_string() => format!("{class} {name}"),
-            _ => class.to_string(),
-        })
-        .collect();
-    let bars: Vec<(&str, String)> = names
-        .iter()
-        .zip(&summary.histogram)
-        .map(|(name, &count)| {
-            (
-                name.as_str(),
-                format!("{count:>9} {}", "█".repeat((count * 40 / most) as usize)),
-            )
-        })
-        .collect();
-    println!("{}", table("samples by class", &bars));
+    println!(
+        "{}",
+        table("samples by class", &histogram(&data, &summary.histogram))
+    );
     Ok(())
+}
+
+/// A bar for each class, up to `SHOWN`; of more, the extremes.
+fn histogram(data: &Dataset, counts: &[u64]) -> Vec<(String, String)> {
+    let most = counts.iter().copied().max().unwrap_or(0).max(1);
+    let name = |class: usize| match data.class_names.get(class) {
+        Some(name) if *name != class.to_string() => format!("{class} {name}"),
+        _ => class.to_string(),
+    };
+    let bar = |(class, &count): (usize, &u64)| {
+        (
+            name(class),
+            format!("{count:>9} {}", "█".repeat((count * 40 / most) as usize)),
+        )
+    };
+    let mut rows: Vec<_> = counts.iter().enumerate().take(SHOWN).map(bar).collect();
+    if counts.len() > SHOWN {
+        let least = counts.iter().min().unwrap_or(&0);
+        rows.push((
+            "…".into(),
+            format!("{} classes, {least} to {most} samples each", counts.len()),
+        ));
+    }
+    rows
 }

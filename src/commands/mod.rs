@@ -9,6 +9,7 @@ pub mod train;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use crate::backend::cpu::one_blas_thread;
 use crate::comm::{Comm, Launch, MpiComm, abort};
 use crate::{Error, Result, cli, interrupt, logging};
 
@@ -51,6 +52,7 @@ pub fn main() -> ExitCode {
 /// Runs `job` with the ranks of the world. A failure on one rank ends all of them at once.
 fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     let comm = MpiComm::start()?;
+    one_blas_thread();
     let Err(error) = job(&comm) else {
         return Ok(());
     };

@@ -71,6 +71,7 @@ fn unsafe_code_is_in_few_files_and_always_explained() {
         "src/comm/mpi.rs",
         "src/comm/rma.rs",
         "src/data/pixels.rs",
+        "src/backend/cpu/blas.rs",
         "src/backend/cpu/narrow.rs",
         "src/backend/cpu/scale.rs",
         "src/backend/cpu/softmax.rs",

@@ -3,10 +3,13 @@
 //! Kernels are compiled for several instruction sets and chosen at run time by [`has_avx2`], so that one program
 //! serves every node of a cluster.
 
+mod blas;
 pub mod linear;
 mod narrow;
 pub mod scale;
 pub mod softmax;
+
+pub use blas::one_blas_thread;
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]
