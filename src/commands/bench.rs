@@ -10,7 +10,7 @@ use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Description, Loader, Scaling, SetWriter, Shape, Steps, digits};
 use crate::exchange::Exchange;
 use crate::nn::zoo;
-use crate::observe::{peak_memory_mb, table};
+use crate::observe::{peak_memory_mb, say, table};
 use crate::optim::Sgd;
 use crate::train::{Parts, Reduce, Times, Trainer};
 
@@ -104,7 +104,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             "rss_mb": memory[0], "steps": steps, "seconds": seconds, "gflops": gflops,
             "compute": share(0), "exchange": share(1), "wait": share(2), "load": share(3),
         });
-        println!("{line}");
+        say(&line.to_string());
         return Ok(());
     }
     let shares: Vec<String> = names
@@ -137,7 +137,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         ("where time went", shares.join(", ")),
         ("memory", format!("{:.0} MiB over all ranks", memory[0])),
     ];
-    println!("{}", table("bench train", &rows));
+    say(&table("bench train", &rows));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::Result;
 use crate::data::synthetic::{self, Amount, Kind};
 use crate::data::{Dataset, cifar, describe, idx, split};
-use crate::observe::table;
+use crate::observe::{say, table};
 
 /// What to do with which files.
 pub enum Action {
@@ -103,13 +103,13 @@ fn made(path: &Path) -> Result<()> {
         1 => String::new(),
         count => format!(" in {count} shards"),
     };
-    println!(
+    say(&format!(
         "{}: {} samples of {}, {} classes{files}",
         path.display(),
         data.len(),
         data.shape,
         data.classes
-    );
+    ));
     Ok(())
 }
 
@@ -151,11 +151,11 @@ fn show(path: &Path) -> Result<()> {
         ("provenance", data.provenance.clone()),
         ("checksum", format!("xxh3:{:016x}", summary.checksum)),
     ];
-    println!("{}", table(&path.display().to_string(), &rows));
-    println!(
-        "{}",
-        table("samples by class", &histogram(&data, &summary.histogram))
-    );
+    say(&table(&path.display().to_string(), &rows));
+    say(&table(
+        "samples by class",
+        &histogram(&data, &summary.histogram),
+    ));
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::comm::{Comm, agree};
 use crate::data::Dataset;
 use crate::nn;
-use crate::observe::table;
+use crate::observe::{say, table};
 use crate::train::{RunFolder, evaluate};
 use crate::{Error, Result};
 
@@ -47,7 +47,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             "run": settings.run, "data": settings.data, "model": model.name, "samples": tally.count,
             "loss": tally.mean_loss(), "accuracy": tally.accuracy(),
         });
-        println!("{line}");
+        say(&line.to_string());
         return Ok(());
     }
     let rows = [
@@ -59,6 +59,6 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         ("loss", format!("{:.4}", tally.mean_loss())),
         ("accuracy", format!("{:.2} %", 100.0 * tally.accuracy())),
     ];
-    println!("{}", table("evaluation", &rows));
+    say(&table("evaluation", &rows));
     Ok(())
 }

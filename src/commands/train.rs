@@ -10,7 +10,7 @@ use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Loader, Scaling, Steps};
 use crate::exchange::{AllReduce, Exchange, OneSided, Placement};
 use crate::nn::{self, zoo};
-use crate::observe::table;
+use crate::observe::{say, table};
 use crate::optim::Sgd;
 use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
 use crate::{Error, Result};
@@ -199,7 +199,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &report::settings(comm, settings, &plan, &trainer),
         )?;
         let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
-        println!("{}", table("settings", &rows));
+        say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
         let journal = Journal::create(&metrics, steps, settings.lr, plan.log_every, plan.total)?;
         Ok((Some(folder), journal))
@@ -238,10 +238,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         )?;
         let result = report::Result::new(&outcome, &ranks, &plan, &trainer, seconds);
         folder.write("result.toml", &result)?;
-        println!(
-            "{}",
-            table("result", &result.rows(settings, &ranks, folder))
-        );
+        say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())
     };
     agree(comm, folder.as_ref().map_or(Ok(()), finish))

@@ -6,6 +6,13 @@ mod table;
 pub use progress::Progress;
 pub use table::table;
 
+use std::io::Write;
+
+/// Prints a line on stdout; a reader that has left, such as `head`, is no error.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 /// Peak resident memory of this process in MiB, where the system tells.
 pub fn peak_memory_mb() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

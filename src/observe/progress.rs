@@ -82,7 +82,7 @@ impl Progress {
     pub fn line(&self, text: &str) {
         match &self.0 {
             View::Bar(bar) => bar.suspend(|| eprintln!("{text}")),
-            _ => println!("{text}"),
+            _ => super::say(text),
         }
     }
 }
