@@ -49,7 +49,7 @@ pub enum Error {
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
     /// Training left the finite numbers.
-    #[error("the loss became {loss} at step {step} on rank {rank} (learning rate {lr})")]
+    #[error("the loss became {loss} at step {step} on rank {rank} (learning rate {lr:?})")]
     Diverged {
         /// The step, from 1.
         step: u64,

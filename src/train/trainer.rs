@@ -143,7 +143,9 @@ impl Trainer {
             .add(loaded - start, computed - loaded, spent, tally.count);
         let tally = self.grads.tally();
         if !tally.loss.is_finite() {
-            agree(exchange.team(), mine.and_then(|()| self.check(step, tally)))?;
+            // First the rank whose own loss it is; only a sum of good losses that overflows is everybody's.
+            agree(exchange.team(), mine)?;
+            agree(exchange.team(), self.check(step, tally))?;
         }
         Ok(tally)
     }
