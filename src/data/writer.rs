@@ -54,6 +54,9 @@ struct ShardWriter {
 /// Bytes collected before they go to HDF5.
 const CHUNK: usize = 4 << 20;
 
+/// Bytes of pixels beyond which no file system can hold a set.
+const MOST_BYTES: usize = 1 << 60;
+
 impl SetWriter {
     /// Starts a set at `out`.
     pub fn create(out: &Path, about: Description) -> Result<Self> {
@@ -125,6 +128,14 @@ fn check(out: &Path, about: &Description) -> Result<()> {
     if about.samples == 0 || about.shape.is_empty() || about.classes == 0 {
         let problem = "a data set needs at least one sample, one pixel and one class";
         return Err(Error::Usage(problem.into()));
+    }
+    let bytes = about.samples.checked_mul(4 * about.shape.len());
+    if bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
+        let problem = format!(
+            "{} samples of {} are more than a data set can hold",
+            about.samples, about.shape
+        );
+        return Err(Error::Usage(problem));
     }
     if about.shards == 0 || about.shards > about.samples {
         let problem = format!(
