@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Dataset, Shape, VERSION};
+use super::{Shape, VERSION};
 use crate::comm::block;
 use crate::files::Staged;
 use crate::h5::{File, Table};
@@ -144,9 +144,25 @@ fn check(out: &Path, about: &Description) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
-    if about.force && out.is_dir() && Dataset::open(out).is_err() {
-        let hint = "--force replaces data sets only; give another name";
-        return Err(Error::file(out, "is a folder that is not a data set", hint));
+    if about.force && out.is_dir() {
+        only_shards(out)?;
+    }
+    Ok(())
+}
+
+/// Refuses a folder with anything else in it than the shards that a writer makes: all of it would be replaced.
+fn only_shards(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let name = entry
+            .map_err(Error::io("read folder", folder))?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
+        if !(name.starts_with("shard-") && name.ends_with(".h5")) {
+            let problem = format!("is a folder that is not a data set: it holds {name}");
+            let hint = "--force replaces data sets only; give another name";
+            return Err(Error::file(folder, problem, hint));
+        }
     }
     Ok(())
 }
