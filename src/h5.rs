@@ -228,8 +228,12 @@ fn fault(path: &Path, what: &str) -> impl FnOnce(hdf5::Error) -> Error {
     }
 }
 
-/// The innermost cause, without the names of C functions.
+/// The innermost cause, without the names of C functions; of a refused read or write, the system's words alone.
 fn brief(error: &hdf5::Error) -> String {
     let text = error.to_string();
+    let system = text.split_once("error message = '");
+    if let Some((words, _)) = system.and_then(|(_, behind)| behind.split_once('\'')) {
+        return words.to_owned();
+    }
     text.rsplit("(): ").next().unwrap_or(&text).to_owned()
 }
