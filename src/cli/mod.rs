@@ -43,6 +43,9 @@ pub fn parse() -> Result<Command> {
             // A closed terminal is no reason to fail in another way.
             let _ = error.print();
         }
+        if error.exit_code() != 0 {
+            launch.let_first_speak();
+        }
         std::process::exit(error.exit_code());
     });
     match cli.command {

@@ -44,6 +44,7 @@ pub fn main() -> ExitCode {
             if launch.rank == 0 {
                 say(&format!("error: {}\n", error.report()));
             }
+            launch.let_first_speak();
             ExitCode::from(error.exit_code())
         }
     }
