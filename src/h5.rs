@@ -62,6 +62,12 @@ impl File {
             let problem = format!("has no data set `{name}` (it has: {names})");
             Error::file(&self.path, problem, "see data/README.md for the format")
         })?;
+        // HDF5 would give zeros, as many as the dimensions ask for, whatever the size of the file.
+        if inner.storage_size() == 0 && !inner.shape().contains(&0) {
+            let problem = format!("its data set `{name}` was never written");
+            let hint = "whatever made the file did not finish: make it again";
+            return Err(Error::file(&self.path, problem, hint));
+        }
         Ok(Table {
             inner,
             path: self.path.clone(),
