@@ -85,7 +85,7 @@ pub fn number(file: &File, name: &str, value: u32) {
 /// A file, what goes into it, and what must be said about it.
 type Odd = (&'static str, fn(&File), &'static [&'static str]);
 
-const ODD: [Odd; 14] = [
+const ODD: [Odd; 15] = [
     (
         "nothing.h5",
         |_| (),
@@ -176,6 +176,15 @@ const ODD: [Odd; 14] = [
             labels(file, &[]);
         },
         &["holds no samples"],
+    ),
+    (
+        "unwritten.h5",
+        |file| {
+            let most = 1 << 40;
+            file.new_table::<u8>("images", &[most, 1, 2, 2]).unwrap();
+            file.new_table::<u8>("labels", &[most]).unwrap();
+        },
+        &["data set `images` was never written", "make it again"],
     ),
     (
         "two-samples.h5",
