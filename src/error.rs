@@ -49,14 +49,16 @@ pub enum Error {
     #[error("{} exists already", .0.display())]
     Exists(PathBuf),
     /// Training left the finite numbers.
-    #[error("the loss became {loss} at step {step} on rank {rank} (learning rate {lr})")]
+    #[error("{what} became {value} at step {step}{} (learning rate {lr:?})", on(*rank))]
     Diverged {
+        /// What left them: the loss, the test loss, a parameter.
+        what: &'static str,
+        /// What it is: NaN or infinite.
+        value: f64,
         /// The step, from 1.
         step: u64,
-        /// The rank whose batch gave it.
-        rank: usize,
-        /// The loss: NaN or infinite.
-        loss: f64,
+        /// The rank whose batch gave it, if it was one rank's.
+        rank: Option<usize>,
         /// The learning rate of that step.
         lr: f32,
     },
@@ -137,4 +139,8 @@ impl Error {
             None => self.to_string(),
         }
     }
+}
+
+fn on(rank: Option<usize>) -> String {
+    rank.map_or(String::new(), |rank| format!(" on rank {rank}"))
 }

@@ -62,6 +62,12 @@ impl File {
             let problem = format!("has no data set `{name}` (it has: {names})");
             Error::file(&self.path, problem, "see data/README.md for the format")
         })?;
+        // HDF5 would give zeros, as many as the dimensions ask for, whatever the size of the file.
+        if inner.storage_size() == 0 && !inner.shape().contains(&0) {
+            let problem = format!("its data set `{name}` was never written");
+            let hint = "whatever made the file did not finish: make it again";
+            return Err(Error::file(&self.path, problem, hint));
+        }
         Ok(Table {
             inner,
             path: self.path.clone(),
@@ -228,8 +234,12 @@ fn fault(path: &Path, what: &str) -> impl FnOnce(hdf5::Error) -> Error {
     }
 }
 
-/// The innermost cause, without the names of C functions.
+/// The innermost cause, without the names of C functions; of a refused read or write, the system's words alone.
 fn brief(error: &hdf5::Error) -> String {
     let text = error.to_string();
+    let system = text.split_once("error message = '");
+    if let Some((words, _)) = system.and_then(|(_, behind)| behind.split_once('\'')) {
+        return words.to_owned();
+    }
     text.rsplit("(): ").next().unwrap_or(&text).to_owned()
 }

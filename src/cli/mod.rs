@@ -43,6 +43,9 @@ pub fn parse() -> Result<Command> {
             // A closed terminal is no reason to fail in another way.
             let _ = error.print();
         }
+        if error.exit_code() != 0 {
+            launch.let_first_speak();
+        }
         std::process::exit(error.exit_code());
     });
     match cli.command {
@@ -56,10 +59,14 @@ pub fn parse() -> Result<Command> {
     }
 }
 
+/// The most of anything: a product with the number of ranks stays far from overflow.
+const MOST: usize = 1 << 40;
+
 /// A number above zero.
 fn positive(text: &str) -> Result<usize, String> {
     match text.replace('_', "").parse() {
         Ok(0) => Err("must be at least 1".into()),
+        Ok(number) if number > MOST => Err(format!("must be at most {MOST}")),
         Ok(number) => Ok(number),
         Err(_) => Err("expected a whole number".into()),
     }
@@ -71,5 +78,15 @@ fn positive_real(text: &str) -> Result<f64, String> {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         Ok(_) => Err("must be above 0 and finite".into()),
         Err(_) => Err("expected a number".into()),
+    }
+}
+
+/// A number above zero that is neither zero nor infinite as the 32-bit float that is computed with.
+fn rate(text: &str) -> Result<f32, String> {
+    let rate = positive_real(text)? as f32;
+    if rate.is_normal() {
+        Ok(rate)
+    } else {
+        Err("must be between 1e-37 and 1e38".into())
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{positive, positive_real};
+use super::{positive, positive_real, rate};
 use crate::Result;
 use crate::commands::train::{BatchSize, ExchangeKind, Length, Settings};
 use crate::exchange::Placement;
@@ -41,8 +41,8 @@ pub(super) struct Train {
     #[arg(long, value_name = "N", value_parser = positive)]
     global_batch: Option<usize>,
     /// Learning rate.
-    #[arg(long, value_name = "X", default_value = "0.1", value_parser = positive_real)]
-    lr: f64,
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = rate)]
+    lr: f32,
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
@@ -123,7 +123,7 @@ impl Train {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
-            lr: self.lr as f32,
+            lr: self.lr,
             reduce: match self.reduce {
                 ReduceArg::Mean => Reduce::Mean,
                 ReduceArg::Sum => Reduce::Sum,

@@ -1,6 +1,8 @@
 //! What the launcher's environment tells before MPI has started.
 
 use std::env;
+use std::thread;
+use std::time::Duration;
 
 /// This process's place as mpirun or srun announced it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,5 +30,13 @@ impl Launch {
             })
         });
         found.unwrap_or(Self { rank: 0, size: 1 })
+    }
+
+    /// Before MPI has started: keeps a failed rank other than the first until that one has told why. The first rank
+    /// to exit has the launcher end all others, and a message that is still to come would be lost.
+    pub fn let_first_speak(self) {
+        if self.rank > 0 {
+            thread::sleep(Duration::from_secs(2));
+        }
     }
 }

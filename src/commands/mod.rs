@@ -6,6 +6,7 @@ pub mod eval;
 mod report;
 pub mod train;
 
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,8 +43,9 @@ pub fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if launch.rank == 0 {
-                eprintln!("error: {}", error.report());
+                say(&format!("error: {}\n", error.report()));
             }
+            launch.let_first_speak();
             ExitCode::from(error.exit_code())
         }
     }
@@ -61,9 +63,16 @@ fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
         std::thread::sleep(Duration::from_secs(3));
         abort(code);
     }
-    match comm.size() {
-        1 => eprintln!("error: {}", error.report()),
-        _ => eprintln!("error: rank {}: {}", comm.rank(), error.report()),
-    }
+    let rank = match comm.size() {
+        1 => String::new(),
+        _ => format!("rank {}: ", comm.rank()),
+    };
+    say(&format!("error: {rank}{}\n", error.report()));
     abort(error.exit_code())
+}
+
+/// One write for the whole message: ranks that fail at the same time must not end up inside each other's lines.
+fn say(message: &str) {
+    // A closed terminal is no reason to fail in another way.
+    let _ = std::io::stderr().write_all(message.as_bytes());
 }

@@ -146,7 +146,7 @@ impl Plan {
             batch,
         };
         let total = match settings.length {
-            Length::Epochs(epochs) => epochs * steps.per_epoch(),
+            Length::Epochs(epochs) => epochs.saturating_mul(steps.per_epoch()),
             Length::Steps(steps) => steps,
         };
         let eval_every = settings

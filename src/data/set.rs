@@ -77,6 +77,16 @@ impl Dataset {
                     hint: "all shards of a set must have one shape",
                 });
             }
+            let first = set.shards.first().map(|shard| shard.pixels.element());
+            let (got, first) = (pixels.element(), first.unwrap_or(pixels.element()));
+            if got != first {
+                return Err(Error::Mismatch {
+                    what: format!("pixels of {}", file.display()),
+                    expected: format!("{} as in the first shard", name(first)),
+                    got: name(got).into(),
+                    hint: "all shards of a set must have one kind of pixels",
+                });
+            }
             set.classes = set.classes.max(classes);
             let first = set.labels.len();
             set.labels.extend(head.labels);
@@ -159,10 +169,7 @@ impl Dataset {
 
     /// The stored element type, `u8` or `f32`.
     pub fn element(&self) -> &'static str {
-        match self.shards[0].pixels.element() {
-            Element::U8 => "u8",
-            _ => "f32",
-        }
+        name(self.shards[0].pixels.element())
     }
 
     /// Whether every shard is mapped into memory.
@@ -199,6 +206,14 @@ impl Dataset {
         let after = self.shards.partition_point(|shard| shard.first <= index);
         let shard = &self.shards[after - 1];
         (shard, index - shard.first)
+    }
+}
+
+/// What pixels are called.
+fn name(element: Element) -> &'static str {
+    match element {
+        Element::U8 => "u8",
+        _ => "f32",
     }
 }
 

@@ -34,6 +34,15 @@ pub fn split(
         );
         return Err(Error::Usage(problem));
     }
+    if same(train, validation) || same(train, &data.path) || same(validation, &data.path) {
+        let problem = "the set and its two parts need three different names";
+        return Err(Error::Usage(format!(
+            "{problem}, got {}, {} and {}",
+            data.path.display(),
+            train.display(),
+            validation.display()
+        )));
+    }
     let order = Permutation::new(n, options.seed, 0);
     let mut aside = vec![false; n];
     (0..second).for_each(|k| aside[order.at(k)] = true);
@@ -72,4 +81,13 @@ pub fn split(
         writer.finish()?;
     }
     Ok([n - second, second])
+}
+
+/// Whether two paths name one file, be it there already or not.
+fn same(a: &Path, b: &Path) -> bool {
+    let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+    match (whole(a), whole(b)) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
 }

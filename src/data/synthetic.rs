@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::{Description, SetWriter, Shape, digits, images};
-use crate::Result;
 use crate::observe::Progress;
+use crate::{Error, Result};
 
 /// What to make.
 #[derive(Clone, Copy, Debug)]
@@ -63,9 +63,14 @@ pub fn make(kind: Kind, amount: Amount, out: &Path) -> Result<()> {
         Kind::Digits { .. } => (0..10).map(|digit| digit.to_string()).collect(),
         Kind::Images { .. } => Vec::new(),
     };
+    let end = first.checked_add(samples as u64).ok_or_else(|| {
+        Error::Usage(format!(
+            "there are no {samples} samples from number {first} on"
+        ))
+    })?;
     let provenance = format!(
         "phalanx data make {name}, seed {seed}, samples {first} to {}",
-        first + samples as u64 - 1
+        end - 1
     );
     let about = Description {
         samples,
@@ -80,7 +85,7 @@ pub fn make(kind: Kind, amount: Amount, out: &Path) -> Result<()> {
     let mut writer = SetWriter::create(out, about)?;
     let progress = Progress::new("drawing", samples as u64);
     let mut pixels = vec![0; shape.len()];
-    for index in first..first + samples as u64 {
+    for index in first..end {
         let label = match kind {
             Kind::Digits { side } => digits::draw(seed, index, side, &mut pixels),
             Kind::Images { shape, classes } => images::paint(

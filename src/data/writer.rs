@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Dataset, Shape, VERSION};
+use super::{Shape, VERSION};
 use crate::comm::block;
 use crate::files::Staged;
 use crate::h5::{File, Table};
@@ -53,6 +53,9 @@ struct ShardWriter {
 
 /// Bytes collected before they go to HDF5.
 const CHUNK: usize = 4 << 20;
+
+/// Bytes of pixels beyond which no file system can hold a set.
+const MOST_BYTES: usize = 1 << 60;
 
 impl SetWriter {
     /// Starts a set at `out`.
@@ -126,6 +129,14 @@ fn check(out: &Path, about: &Description) -> Result<()> {
         let problem = "a data set needs at least one sample, one pixel and one class";
         return Err(Error::Usage(problem.into()));
     }
+    let bytes = about.samples.checked_mul(4 * about.shape.len());
+    if bytes.is_none_or(|bytes| bytes > MOST_BYTES) {
+        let problem = format!(
+            "{} samples of {} are more than a data set can hold",
+            about.samples, about.shape
+        );
+        return Err(Error::Usage(problem));
+    }
     if about.shards == 0 || about.shards > about.samples {
         let problem = format!(
             "{} shards asked for, 1 to {} are possible",
@@ -133,9 +144,25 @@ fn check(out: &Path, about: &Description) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
-    if about.force && out.is_dir() && Dataset::open(out).is_err() {
-        let hint = "--force replaces data sets only; give another name";
-        return Err(Error::file(out, "is a folder that is not a data set", hint));
+    if about.force && out.is_dir() {
+        only_shards(out)?;
+    }
+    Ok(())
+}
+
+/// Refuses a folder with anything else in it than the shards that a writer makes: all of it would be replaced.
+fn only_shards(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
+        let name = entry
+            .map_err(Error::io("read folder", folder))?
+            .file_name()
+            .to_string_lossy()
+            .into_owned();
+        if !(name.starts_with("shard-") && name.ends_with(".h5")) {
+            let problem = format!("is a folder that is not a data set: it holds {name}");
+            let hint = "--force replaces data sets only; give another name";
+            return Err(Error::file(folder, problem, hint));
+        }
     }
     Ok(())
 }

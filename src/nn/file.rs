@@ -59,7 +59,8 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
         h: input[1] as usize,
         w: input[2] as usize,
     };
-    let model = zoo::build(&name, shape, number("classes", 1)?[0] as u32)?;
+    let model = zoo::build(&name, shape, number("classes", 1)?[0] as u32)
+        .map_err(|error| bad(error.to_string()))?;
     let mut params = vec![0.0; model.params()];
     for tensor in model.tensors() {
         let table = file.table(&tensor.name)?;

@@ -90,5 +90,6 @@ pub fn train(
         Some(test) if !together => Some(trainer.evaluate(comm, test)?),
         _ => outcome.own,
     };
+    trainer.check_end(comm, &outcome)?;
     Ok(outcome)
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Times, evaluate};
+use super::{Outcome, Times, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients};
@@ -143,7 +143,9 @@ impl Trainer {
             .add(loaded - start, computed - loaded, spent, tally.count);
         let tally = self.grads.tally();
         if !tally.loss.is_finite() {
-            agree(exchange.team(), mine.and_then(|()| self.check(step, tally)))?;
+            // First the rank whose own loss it is; only a sum of good losses that overflows is everybody's.
+            agree(exchange.team(), mine)?;
+            agree(exchange.team(), self.check(step, tally))?;
         }
         Ok(tally)
     }
@@ -156,6 +158,22 @@ impl Trainer {
         tally
     }
 
+    /// Refuses parameters and test results that are not finite: no step follows whose loss would show it; *collective*.
+    pub fn check_end(&self, comm: &dyn Comm, outcome: &Outcome) -> Result<()> {
+        let loss = outcome.settled.map_or(0.0, |tally| tally.loss);
+        let odd = self.params.iter().find(|param| !param.is_finite());
+        let mine = match odd {
+            Some(&param) => {
+                Err(self.diverged("a parameter", f64::from(param), outcome.steps, None))
+            }
+            None if !loss.is_finite() => {
+                Err(self.diverged("the test loss", loss, outcome.steps, None))
+            }
+            None => Ok(()),
+        };
+        agree(comm, mine)
+    }
+
     /// Ends the exchange and leaves every rank with the same parameters; *collective*.
     pub fn settle(&mut self, exchange: Box<dyn Exchange + '_>) -> Result<()> {
         exchange.settle(&mut self.params)
@@ -165,11 +183,16 @@ impl Trainer {
         if tally.loss.is_finite() {
             return Ok(());
         }
-        Err(Error::Diverged {
-            step: step + 1,
-            rank: self.rank,
-            loss: tally.loss,
+        Err(self.diverged("the loss", tally.loss, step + 1, Some(self.rank)))
+    }
+
+    fn diverged(&self, what: &'static str, value: f64, step: u64, rank: Option<usize>) -> Error {
+        Error::Diverged {
+            what,
+            value,
+            step,
+            rank,
             lr: self.optimizer.lr(),
-        })
+        }
     }
 }

@@ -1,4 +1,214 @@
-//! Bad input: each gets a clear error, the right exit code, and no rank hangs.
+//! Bad input to training and evaluation: each gets a clear error, the right exit code, and no rank hangs.
+
+use std::fs;
+use std::time::Duration;
+
+use phalanx::data::sampler::Permutation;
+use phalanx::h5::File;
+
+use super::bad_sets::{floats, folder, number};
+use super::launch;
+use super::refused::{How, broke_off, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 0] = [];
+pub const JOBS: [(&str, fn()); 5] = [
+    ("bad arguments of training are refused", arguments),
+    ("bad run folders are refused", run_folders),
+    ("pixels that are no numbers are named", pixels),
+    ("a loss that is no number ends the run", divergence),
+    ("bad runs and data for evaluation are refused", evaluation),
+];
+
+/// For runs that succeed.
+const LONG: Duration = Duration::from_secs(60);
+
+const THREE: How = How::Ranks(3);
+const TRAIN: &str = "train softmax good.h5 --out run";
+
+fn arguments() {
+    let folder = folder();
+    let cases: [(&str, &[&str]); 16] = [
+        ("--batch 0", &["--batch", "must be at least 1"]),
+        ("--batch 18446744073709551615", &["--batch"]),
+        (
+            "--global-batch 0",
+            &["--global-batch", "must be at least 1"],
+        ),
+        (
+            "--global-batch 2",
+            &["--global-batch 2 is less than one sample for each of 3 ranks"],
+        ),
+        ("--batch 5 --global-batch 15", &["cannot be used with"]),
+        ("--lr 0", &["--lr", "above 0 and finite"]),
+        ("--lr nan", &["--lr", "above 0 and finite"]),
+        ("--lr 1e39", &["--lr", "1e39"]),
+        ("--lr 1e-60", &["--lr", "1e-60"]),
+        ("--lr fast", &["--lr", "expected a number"]),
+        ("--steps 0", &["--steps", "must be at least 1"]),
+        ("--epochs 1.5", &["--epochs", "expected a whole number"]),
+        ("--until-loss 0.5", &["--test"]),
+        ("--placement rank0", &["--exchange one-sided"]),
+        ("--exchange pigeon", &["pigeon", "all-reduce"]),
+        ("--speed 9", &["unexpected argument '--speed'"]),
+    ];
+    for (flags, says) in cases {
+        let args = format!("{TRAIN} {flags}");
+        refused(folder.path(), THREE, &[(&args, 2, says)]);
+    }
+    refused(
+        folder.path(),
+        THREE,
+        &[
+            ("train resnet-9000 good.h5", 2, &["resnet-9000", "softmax"]),
+            ("train softmax", 2, &["<DATA>"]),
+            ("trian softmax good.h5", 2, &["trian", "train"]),
+        ],
+    );
+}
+
+fn run_folders() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let mut command = launch::phalanx(2, folder.path());
+    command.args("train softmax good.h5 --epochs 1 --out old".split(' '));
+    assert_eq!(launch::run(command, LONG).code, Some(0));
+    fs::create_dir(at("letters")).unwrap();
+    fs::write(at("letters/to-ada.txt"), "Dear Ada").unwrap();
+    let train = "train softmax good.h5 --out";
+    let cases: [(&str, &[&str]); 8] = [
+        ("old", &["old exists already", "--force"]),
+        ("letters", &["letters exists already"]),
+        (
+            "letters --force",
+            &["letters: is a folder that is not a run"],
+        ),
+        ("good.h5", &["good.h5: is a file"]),
+        ("good.h5 --force", &["good.h5: is a file"]),
+        ("good.h5/run", &["good.h5/run", "Not a directory"]),
+        ("/dev/null/run", &["/dev/null/run", "Not a directory"]),
+        ("/proc/nowhere/run", &["/proc/nowhere/run", "No such file"]),
+    ];
+    for (out, says) in cases {
+        refused(
+            folder.path(),
+            THREE,
+            &[(&format!("{train} {out}"), 1, says)],
+        );
+    }
+    // An older run is safe until everything that can be checked first has been.
+    let case: (&str, i32, &[&str]) = (
+        "train softmax missing.h5 --out old --force",
+        1,
+        &["missing.h5"],
+    );
+    refused(folder.path(), THREE, &[case]);
+}
+
+fn pixels() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    // Of the first step's 30 samples each rank takes 10; this one is the last rank's.
+    let theirs = Permutation::new(30, 1, 0).at(25);
+    for (name, value) in [("nan.h5", f32::NAN), ("inf.h5", f32::INFINITY)] {
+        floats(&at(name), 30, &[(4 * theirs + 2, value)]);
+        let pixel = format!("sample {theirs} has a pixel that is {value}");
+        let place = "(channel 0, row 1, column 0)";
+        let says = [name, &pixel, place, "rank 2"];
+        let args = format!("train softmax {name} --batch 10 --out run");
+        broke_off(folder.path(), THREE, (&args, 1, &says), true);
+        let args = format!("{args} --exchange one-sided");
+        broke_off(folder.path(), THREE, (&args, 1, &says[..3]), false);
+        floats(&at("fine.h5"), 30, &[]);
+        for exchange in ["all-reduce", "one-sided"] {
+            let args = format!(
+                "train softmax fine.h5 --test {name} --eval-every 1 --steps 90 --out run --exchange {exchange}"
+            );
+            broke_off(folder.path(), THREE, (&args, 1, &says[..3]), false);
+        }
+        let args = format!("data describe {name}");
+        refused(folder.path(), How::Plain, &[(&args, 1, &says[..3])]);
+    }
+}
+
+fn divergence() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let hint = "try a smaller --lr (a tenth of this one)";
+    for exchange in ["all-reduce", "one-sided"] {
+        let args = format!("{TRAIN} --batch 10 --lr 3e38 --exchange {exchange}");
+        let says = ["the loss became NaN at step ", "(learning rate 3e38)", hint];
+        let once = exchange == "all-reduce";
+        broke_off(folder.path(), THREE, (&args, 1, &says), once);
+    }
+    // A pixel of 1e30 makes the first step's gradient so large that its sample overflows in the second step, on the
+    // rank that has it then: the others see good losses of their own, and must not be the ones that are named.
+    let big = 7;
+    floats(&at("big.h5"), 30, &[(4 * big, 1e30)]);
+    let second = Permutation::new(30, 1, 1);
+    let rank = (0..30).position(|k| second.at(k) == big).unwrap() / 10;
+    let says = format!("error: rank {rank}: the loss became NaN at step 2 on rank {rank}");
+    let args = "train softmax big.h5 --batch 10 --out run";
+    broke_off(folder.path(), THREE, (args, 1, &[&says, hint]), true);
+    // The last update is not followed by a loss that would show what it did.
+    let args = format!("{TRAIN} --steps 1 --lr 3e38 --test good.h5");
+    let says = ["the test loss became NaN at step 1 (", hint];
+    broke_off(folder.path(), THREE, (&args, 1, &says), true);
+    let args = "train softmax big.h5 --steps 1 --lr 3e38 --out run";
+    let says = ["a parameter became ", " at step 1 (", hint];
+    broke_off(folder.path(), THREE, (args, 1, &says), true);
+}
+
+fn evaluation() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let mut command = launch::phalanx(1, folder.path());
+    command.args("train softmax good.h5 --epochs 1 --out old".split(' '));
+    assert_eq!(launch::run(command, LONG).code, Some(0));
+    let model = |name: &str| {
+        fs::create_dir(at(name)).unwrap();
+        at(name).join("model.h5")
+    };
+    fs::create_dir(at("hollow")).unwrap();
+    fs::copy(at("good.h5"), model("other")).unwrap();
+    let whole = fs::read(at("old/model.h5")).unwrap();
+    fs::write(model("cut"), &whole[..whole.len() / 2]).unwrap();
+    let file = File::create(&model("future")).unwrap();
+    file.set_text("format", "phalanx model").unwrap();
+    number(&file, "version", 1);
+    file.set_text("model", "oracle").unwrap();
+    file.set_numbers("input", &[1u64, 8, 8]).unwrap();
+    number(&file, "classes", 10);
+    file.close().unwrap();
+    floats(&at("small.h5"), 8, &[]);
+    refused(
+        folder.path(),
+        THREE,
+        &[
+            ("eval gone good.h5", 1, &["cannot open run folder gone"]),
+            ("eval good.h5 good.h5", 1, &["run folder good.h5"]),
+            ("eval hollow good.h5", 1, &["hollow/model.h5"]),
+            (
+                "eval other good.h5",
+                1,
+                &["other/model.h5", "is not a model that phalanx wrote"],
+            ),
+            (
+                "eval cut good.h5",
+                1,
+                &["cut/model.h5", "damaged or cut short"],
+            ),
+            (
+                "eval future good.h5",
+                1,
+                &["future/model.h5", "no model `oracle`"],
+            ),
+            ("eval old missing.h5", 1, &["missing.h5", "No such file"]),
+            (
+                "eval old small.h5",
+                1,
+                &["samples of small.h5", "1×8×8", "got 1×2×2"],
+            ),
+            ("eval old", 2, &["<DATA>"]),
+        ],
+    );
+}

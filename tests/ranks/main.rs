@@ -4,7 +4,9 @@
 //! Without mpirun the checks are skipped with a message, and under CI that is a failure.
 #![allow(clippy::unwrap_used)]
 
+mod bad_data;
 mod bad_input;
+mod bad_sets;
 #[path = "../contracts/mod.rs"]
 mod contracts;
 mod job;
@@ -12,6 +14,7 @@ mod jobs;
 mod killed;
 mod launch;
 mod published;
+mod refused;
 
 use std::process::ExitCode;
 
@@ -76,7 +79,9 @@ fn main() -> ExitCode {
         .iter()
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
-        .chain(&bad_input::JOBS);
+        .chain(&bad_sets::JOBS)
+        .chain(&bad_input::JOBS)
+        .chain(&bad_data::JOBS);
     for (name, job) in jobs.filter(|(name, _)| chosen(name)) {
         let outcome = std::panic::catch_unwind(job);
         match launch::skipped() {
