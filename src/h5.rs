@@ -13,6 +13,13 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
+/// Whether the file at `path` begins as HDF5 files do.
+pub fn is_hdf5(path: &Path) -> bool {
+    let mut head = [0; 8];
+    let read = fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    read.is_ok() && &head == MAGIC
+}
+
 /// An HDF5 file open for reading or writing.
 pub struct File {
     inner: hdf5::File,
@@ -22,11 +29,10 @@ pub struct File {
 impl File {
     /// Opens for reading; tells a missing file, another format and a damaged file apart.
     pub fn open(path: &Path) -> Result<Self> {
-        let mut head = [0; 8];
         fs::File::open(path)
-            .and_then(|mut file| file.read(&mut head))
+            .and_then(|mut file| file.read(&mut [0]))
             .map_err(Error::io("read", path))?;
-        if &head != MAGIC {
+        if !is_hdf5(path) {
             let hint = "make one with `phalanx data make` or `phalanx data import`";
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }

@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::train::{ExchangeArg, PlacementArg, exchange};
 use super::{positive, positive_real};
+use crate::Result;
 use crate::commands::bench::Settings;
 use crate::nn::zoo;
 
@@ -42,15 +43,15 @@ pub(super) struct BenchTrain {
 }
 
 impl Bench {
-    pub(super) fn resolve(self) -> Settings {
+    pub(super) fn resolve(self) -> Result<Settings> {
         let Self::Train(typed) = self;
-        Settings {
+        Ok(Settings {
             model: typed.model,
             data: typed.data,
             batch: typed.batch,
-            exchange: exchange(typed.exchange, typed.placement),
+            exchange: exchange(typed.exchange, typed.placement)?,
             seconds: typed.seconds,
             json: typed.json,
-        }
+        })
     }
 }

@@ -51,7 +51,7 @@ pub fn parse() -> Result<Command> {
     match cli.command {
         Typed::Train(typed) => typed.resolve().map(Command::Train),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
-        Typed::Bench(typed) => Ok(Command::Bench(typed.resolve())),
+        Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Data(_) if launch.size > 1 => Err(Error::Usage(
             "`phalanx data` works in one process: start it without mpirun".into(),
         )),

@@ -78,36 +78,36 @@ enum ReduceArg {
     Sum,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(super) enum ExchangeArg {
     AllReduce,
     OneSided,
 }
 
-#[derive(Clone, Copy, PartialEq, ValueEnum)]
+#[derive(Clone, Copy, ValueEnum)]
 pub(super) enum PlacementArg {
     Sharded,
     Rank0,
 }
 
 /// The exchange that two arguments name.
-pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> ExchangeKind {
+pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result<ExchangeKind> {
     match (exchange, placement) {
-        (ExchangeArg::AllReduce, _) => ExchangeKind::AllReduce,
+        (ExchangeArg::AllReduce, PlacementArg::Sharded) => Ok(ExchangeKind::AllReduce),
+        (ExchangeArg::AllReduce, PlacementArg::Rank0) => Err(Error::Usage(
+            "--placement needs --exchange one-sided: all-reduce has no owners".into(),
+        )),
         (ExchangeArg::OneSided, PlacementArg::Sharded) => {
-            ExchangeKind::OneSided(Placement::Sharded)
+            Ok(ExchangeKind::OneSided(Placement::Sharded))
         }
-        (ExchangeArg::OneSided, PlacementArg::Rank0) => ExchangeKind::OneSided(Placement::Rank0),
+        (ExchangeArg::OneSided, PlacementArg::Rank0) => {
+            Ok(ExchangeKind::OneSided(Placement::Rank0))
+        }
     }
 }
 
 impl Train {
     pub(super) fn resolve(self) -> Result<Settings> {
-        if self.placement == PlacementArg::Rank0 && self.exchange == ExchangeArg::AllReduce {
-            return Err(Error::Usage(
-                "--placement needs --exchange one-sided: all-reduce has no owners".into(),
-            ));
-        }
         Ok(commands::train::Settings {
             model: self.model,
             data: self.data,
@@ -128,7 +128,7 @@ impl Train {
                 ReduceArg::Mean => Reduce::Mean,
                 ReduceArg::Sum => Reduce::Sum,
             },
-            exchange: exchange(self.exchange, self.placement),
+            exchange: exchange(self.exchange, self.placement)?,
             normalize: self.normalize,
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),

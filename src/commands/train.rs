@@ -119,6 +119,7 @@ pub struct Settings {
 pub(super) struct Plan {
     pub(super) data: Arc<Dataset>,
     pub(super) test: Option<Dataset>,
+    pub(super) scaling: Scaling,
     pub(super) steps: Steps,
     pub(super) total: u64,
     pub(super) eval_every: u64,
@@ -133,6 +134,10 @@ impl Plan {
         if let Some(test) = &test {
             data.fits(test)?;
         }
+        let scaling = match settings.normalize {
+            true => data.normalization()?,
+            false => Scaling::unit(data.shape.c),
+        };
         if let BatchSize::Global(all) = settings.batch
             && all < ranks
         {
@@ -159,6 +164,7 @@ impl Plan {
         Ok(Self {
             data: Arc::new(data),
             test,
+            scaling,
             steps,
             total,
             eval_every,
@@ -171,10 +177,7 @@ impl Plan {
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let plan = agree(comm, Plan::new(settings, comm.size()))?;
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
-    let scaling = match settings.normalize {
-        true => Scaling::normal(&plan.data.mean, &plan.data.std),
-        false => Scaling::unit(plan.data.shape.c),
-    };
+    let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = Box::new(Sgd { lr: settings.lr });
     let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);

@@ -19,7 +19,7 @@ pub struct Dataset {
     pub shape: Shape,
     /// How many classes the labels may name.
     pub classes: u32,
-    /// Mean of each channel, with bytes scaled to 0…1.
+    /// Mean of each channel, with bytes scaled to 0…1; empty if the file does not say.
     pub mean: Vec<f32>,
     /// Standard deviation of each channel, likewise.
     pub std: Vec<f32>,
@@ -145,6 +145,16 @@ impl Dataset {
             );
         }
         Ok(())
+    }
+
+    /// How to scale pixels to mean 0 and deviation 1, by the set's own figures.
+    pub fn normalization(&self) -> Result<Scaling> {
+        if self.mean.is_empty() || self.std.is_empty() {
+            let hint = "`phalanx data split` writes a set with them";
+            let problem = "lacks the attributes `mean` and `std`, or they are not finite";
+            return Err(Error::file(&self.path, problem, hint));
+        }
+        Ok(Scaling::normal(&self.mean, &self.std))
     }
 
     /// Number of samples.
@@ -280,15 +290,21 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
         );
         return Err(Error::file(path, problem, hint));
     }
-    let per_channel = |name, missing| match file.numbers(name) {
-        Some(values) if values.len() == c => values.iter().map(|&v| v as f32).collect(),
-        _ => vec![missing; c],
+    // Without one good number a channel there are none: only `--normalize` asks for them.
+    let per_channel = |name| -> Vec<f32> {
+        let values = file.numbers(name).unwrap_or_default();
+        let good = values.len() == c && values.iter().all(|value| value.is_finite());
+        if good {
+            values.iter().map(|&v| v as f32).collect()
+        } else {
+            Vec::new()
+        }
     };
     let head = Head {
         shape,
         classes,
-        mean: per_channel("mean", 0.0),
-        std: per_channel("std", 1.0),
+        mean: per_channel("mean"),
+        std: per_channel("std"),
         provenance: file.text("provenance").unwrap_or_default(),
         class_names: file.text("class_names").map_or(Vec::new(), |names| {
             names.lines().map(str::to_owned).collect()

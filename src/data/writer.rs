@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Shape, VERSION};
 use crate::comm::block;
 use crate::files::Staged;
-use crate::h5::{File, Table};
+use crate::h5::{File, Table, is_hdf5};
 use crate::{Error, Result};
 
 /// What is known of a set before its first sample is written.
@@ -146,6 +146,9 @@ fn check(out: &Path, about: &Description) -> Result<()> {
     }
     if about.force && out.is_dir() {
         only_shards(out)?;
+    } else if about.force && out.exists() && !is_hdf5(out) {
+        let hint = "--force replaces data sets only; give another name";
+        return Err(Error::file(out, "is a file that is not a data set", hint));
     }
     Ok(())
 }

@@ -2,11 +2,10 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::job::folder;
-use crate::launch::{phalanx, start, wait};
+use crate::launch::{phalanx, signal, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 1] = [(
@@ -31,11 +30,7 @@ fn killed_rank() {
         }
         let ranks = children(child.id());
         assert_eq!(ranks.len(), 3, "mpirun has three ranks");
-        let status = Command::new("kill")
-            .args(["-9", &ranks[1].to_string()])
-            .status()
-            .unwrap();
-        assert!(status.success());
+        signal("KILL", ranks[1]);
         let ended = wait(child, Duration::from_secs(20));
         assert!(
             ended.time < Duration::from_secs(5),

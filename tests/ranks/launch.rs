@@ -70,6 +70,19 @@ pub fn myself(size: usize, names: &[&str]) -> String {
     run(command, PATIENCE).output
 }
 
+/// Sends `name` to a process; by the shell, whose `kill` is built in and so is everywhere.
+pub fn signal(name: &str, process: u32) {
+    let kill = format!("kill -s {name} {process}");
+    assert!(
+        Command::new("sh")
+            .args(["-c", &kill])
+            .status()
+            .unwrap()
+            .success(),
+        "{kill}"
+    );
+}
+
 /// Starts `command` with its output piped.
 pub fn start(mut command: Command) -> Child {
     command
@@ -97,7 +110,7 @@ pub fn wait(mut child: Child, limit: Duration) -> Ended {
         }
         if start.elapsed() > limit {
             // mpirun takes its ranks along when it is asked to end; the kill is for a mpirun that does not.
-            let _ = Command::new("kill").arg(child.id().to_string()).status();
+            signal("TERM", child.id());
             thread::sleep(Duration::from_secs(2));
             let _ = child.kill();
             let _ = child.wait();

@@ -86,10 +86,8 @@ fn an_interrupted_command_leaves_nothing_behind() {
             assert!(begun.elapsed() < Duration::from_secs(20), "writing begins");
             std::thread::sleep(Duration::from_millis(10));
         }
-        Command::new("kill")
-            .args(["-s", signal, &child.id().to_string()])
-            .status()
-            .unwrap();
+        let kill = format!("kill -s {signal} {}", child.id());
+        Command::new("sh").args(["-c", &kill]).status().unwrap();
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(
