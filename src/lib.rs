@@ -7,7 +7,7 @@
 //!          (mapped)   (keyed    (u8 or f32         │ layers call backend::cpu
 //!                      order)    scaled to f32)    ▼
 //!                                         Gradients ─▶ Exchange ─▶ Optimizer ─▶ parameters ─▶ model.h5
-//!                                                       │  AllReduce: all ranks take a step together
+//!                                                       │  NodeShared, AllReduce: all ranks take a step together
 //!                                                       └  OneSided: each rank by itself, through windows
 //! ```
 //!

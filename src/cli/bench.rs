@@ -29,7 +29,7 @@ pub(super) struct BenchTrain {
     #[arg(long, value_name = "N", default_value = "100", value_parser = positive)]
     batch: usize,
     /// How ranks agree.
-    #[arg(long, value_enum, default_value_t = ExchangeArg::AllReduce)]
+    #[arg(long, value_enum, default_value_t = ExchangeArg::Auto)]
     exchange: ExchangeArg,
     /// Who holds the parameters of a one-sided exchange.
     #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 
 use super::{positive, positive_real, rate};
 use crate::Result;
-use crate::commands::train::{BatchSize, ExchangeKind, Length, Settings};
-use crate::exchange::Placement;
+use crate::commands::train::{BatchSize, Length, Settings};
+use crate::exchange::{Kind, Placement};
 use crate::nn::zoo;
 use crate::train::Reduce;
 use crate::{Error, commands};
@@ -46,8 +46,9 @@ pub(super) struct Train {
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
-    /// How ranks agree: every step together (all-reduce), or each rank by itself through windows (one-sided).
-    #[arg(long, value_enum, default_value_t = ExchangeArg::AllReduce)]
+    /// How ranks agree: every step together, in shared memory (node-shared) or by messages (all-reduce), or each rank by
+    /// itself through windows (one-sided); auto is node-shared on one node and all-reduce on several.
+    #[arg(long, value_enum, default_value_t = ExchangeArg::Auto)]
     exchange: ExchangeArg,
     /// Who holds the parameters of a one-sided exchange: every rank a block, or rank 0 all of them.
     #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
@@ -80,6 +81,8 @@ enum ReduceArg {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum ExchangeArg {
+    Auto,
+    NodeShared,
     AllReduce,
     OneSided,
 }
@@ -91,18 +94,17 @@ pub(super) enum PlacementArg {
 }
 
 /// The exchange that two arguments name.
-pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result<ExchangeKind> {
+pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result<Kind> {
     match (exchange, placement) {
-        (ExchangeArg::AllReduce, PlacementArg::Sharded) => Ok(ExchangeKind::AllReduce),
-        (ExchangeArg::AllReduce, PlacementArg::Rank0) => Err(Error::Usage(
-            "--placement needs --exchange one-sided: all-reduce has no owners".into(),
-        )),
-        (ExchangeArg::OneSided, PlacementArg::Sharded) => {
-            Ok(ExchangeKind::OneSided(Placement::Sharded))
+        (ExchangeArg::OneSided, PlacementArg::Sharded) => Ok(Kind::OneSided(Placement::Sharded)),
+        (ExchangeArg::OneSided, PlacementArg::Rank0) => Ok(Kind::OneSided(Placement::Rank0)),
+        (_, PlacementArg::Rank0) => {
+            let problem = "--placement needs --exchange one-sided: the others have no owners";
+            Err(Error::Usage(problem.into()))
         }
-        (ExchangeArg::OneSided, PlacementArg::Rank0) => {
-            Ok(ExchangeKind::OneSided(Placement::Rank0))
-        }
+        (ExchangeArg::Auto, _) => Ok(Kind::Auto),
+        (ExchangeArg::NodeShared, _) => Ok(Kind::NodeShared),
+        (ExchangeArg::AllReduce, _) => Ok(Kind::AllReduce),
     }
 }
 

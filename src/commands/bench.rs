@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::train::{BatchSize, ExchangeKind};
+use super::train::BatchSize;
 use crate::Result;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Description, Loader, Scaling, SetWriter, Shape, Steps, digits};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Kind};
 use crate::nn::zoo;
 use crate::observe::{peak_memory_mb, say, table};
 use crate::optim::Sgd;
@@ -26,7 +26,7 @@ pub struct Settings {
     /// Samples of a rank in a step.
     pub batch: usize,
     /// How ranks agree.
-    pub exchange: ExchangeKind,
+    pub exchange: Kind,
     /// How long.
     pub seconds: f64,
     /// Whether to print JSON.
@@ -41,9 +41,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     } else {
         "digits".into()
     };
-    let batch = settings
-        .exchange
-        .step_batch(BatchSize::PerRank(settings.batch), comm.size());
+    let kind = settings.exchange.resolve(comm)?;
+    let batch = BatchSize::PerRank(settings.batch).of_step(kind, comm.size());
     let model = zoo::build(&settings.model, data.shape, data.classes)?;
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
@@ -60,9 +59,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         seed: 1,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = settings
-        .exchange
-        .start(comm, u64::MAX >> 8, &trainer.params)?;
+    let mut exchange = kind.start(comm, u64::MAX >> 8, &trainer.params)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
     let mut steps = 20;
@@ -121,7 +118,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             ),
         ),
         ("ranks", comm.size().to_string()),
-        ("exchange", settings.exchange.describe().to_owned()),
+        ("exchange", kind.describe().to_owned()),
         (
             "measured",
             format!(

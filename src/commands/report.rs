@@ -65,7 +65,7 @@ pub(super) fn settings(
                 .test
                 .as_ref()
                 .map(|path| path.display().to_string()),
-            exchange: settings.exchange.describe(),
+            exchange: plan.exchange.describe(),
             reduce: settings.reduce,
             step_batch: plan.steps.batch,
             steps_per_epoch: plan.steps.per_epoch(),
@@ -130,7 +130,7 @@ pub(super) fn settings_rows(
         ),
         ("train", data(&plan.data)),
         ("test", plan.test.as_ref().map_or("none".into(), data)),
-        ("exchange", settings.exchange.describe().into()),
+        ("exchange", plan.exchange.describe().into()),
         ("batch", batch),
         ("length", length),
         (

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::report;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Loader, Scaling, Steps};
-use crate::exchange::{AllReduce, Exchange, OneSided, Placement};
+use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
 use crate::optim::Sgd;
@@ -35,48 +35,15 @@ pub enum BatchSize {
     Global(usize),
 }
 
-/// How ranks agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExchangeKind {
-    /// Synchronous.
-    AllReduce,
-    /// Asynchronous.
-    OneSided(Placement),
-}
-
-impl ExchangeKind {
-    /// As the user reads it.
-    pub fn describe(self) -> &'static str {
-        match self {
-            Self::AllReduce => "all-reduce (synchronous)",
-            Self::OneSided(Placement::Sharded) => {
-                "one-sided (asynchronous), parameters sharded over all ranks"
-            }
-            Self::OneSided(Placement::Rank0) => "one-sided (asynchronous), parameters on rank 0",
+impl BatchSize {
+    /// Samples of one step: of all ranks if they step together, of one rank if each steps by itself.
+    pub fn of_step(self, exchange: Kind, ranks: usize) -> usize {
+        match (self, exchange.is_synchronous()) {
+            (Self::PerRank(each), true) => each * ranks,
+            (Self::PerRank(each), false) => each,
+            (Self::Global(all), true) => all,
+            (Self::Global(all), false) => all.div_ceil(ranks),
         }
-    }
-
-    /// Samples of one step: of the whole team if ranks step together, of one rank if each steps by itself.
-    pub fn step_batch(self, batch: BatchSize, ranks: usize) -> usize {
-        match (self, batch) {
-            (Self::AllReduce, BatchSize::PerRank(each)) => each * ranks,
-            (Self::AllReduce, BatchSize::Global(all)) => all,
-            (Self::OneSided(_), BatchSize::PerRank(each)) => each,
-            (Self::OneSided(_), BatchSize::Global(all)) => all.div_ceil(ranks),
-        }
-    }
-
-    /// Starts the exchange; *collective*.
-    pub fn start<'c>(
-        self,
-        comm: &'c dyn Comm,
-        steps: u64,
-        params: &[f32],
-    ) -> Result<Box<dyn Exchange + 'c>> {
-        Ok(match self {
-            Self::AllReduce => Box::new(AllReduce::new(comm, steps)),
-            Self::OneSided(placement) => Box::new(OneSided::new(comm, steps, placement, params)?),
-        })
     }
 }
 
@@ -100,7 +67,7 @@ pub struct Settings {
     /// How gradients become one.
     pub reduce: Reduce,
     /// How ranks agree.
-    pub exchange: ExchangeKind,
+    pub exchange: Kind,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
     /// Names order and start.
@@ -120,6 +87,7 @@ pub(super) struct Plan {
     pub(super) data: Arc<Dataset>,
     pub(super) test: Option<Dataset>,
     pub(super) scaling: Scaling,
+    pub(super) exchange: Kind,
     pub(super) steps: Steps,
     pub(super) total: u64,
     pub(super) eval_every: u64,
@@ -127,7 +95,9 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(settings: &Settings, ranks: usize) -> Result<Self> {
+    fn new(comm: &dyn Comm, settings: &Settings) -> Result<Self> {
+        let ranks = comm.size();
+        let exchange = settings.exchange.resolve(comm)?;
         let data = Dataset::open(&settings.data)?;
         data.enough_for(ranks)?;
         let test = settings.test.as_deref().map(Dataset::open).transpose()?;
@@ -145,7 +115,7 @@ impl Plan {
                 format!("--global-batch {all} is less than one sample for each of {ranks} ranks");
             return Err(Error::Usage(problem));
         }
-        let batch = settings.exchange.step_batch(settings.batch, ranks);
+        let batch = settings.batch.of_step(settings.exchange, ranks);
         let steps = Steps {
             samples: data.len(),
             batch,
@@ -165,6 +135,7 @@ impl Plan {
             data: Arc::new(data),
             test,
             scaling,
+            exchange,
             steps,
             total,
             eval_every,
@@ -175,7 +146,7 @@ impl Plan {
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    let plan = agree(comm, Plan::new(settings, comm.size()))?;
+    let plan = agree(comm, Plan::new(comm, settings))?;
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
@@ -219,7 +190,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
     }
 
-    let exchange = settings.exchange.start(comm, plan.total, &trainer.params)?;
+    let exchange = plan.exchange.start(comm, plan.total, &trainer.params)?;
     let goal = Goal {
         test: plan.test.as_ref(),
         eval_every: plan.eval_every,

@@ -2,10 +2,14 @@
 
 mod all_reduce;
 mod gradients;
+mod kind;
+mod node_shared;
 mod one_sided;
 
 pub use all_reduce::AllReduce;
 pub use gradients::Gradients;
+pub use kind::Kind;
+pub use node_shared::NodeShared;
 pub use one_sided::{OneSided, Placement};
 
 use std::time::Duration;

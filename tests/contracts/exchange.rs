@@ -1,9 +1,8 @@
 //! Contracts of the exchanges, checked by training on a small set.
 
 use phalanx::comm::Comm;
-use phalanx::commands::train::ExchangeKind;
 use phalanx::data::{Loader, Scaling, Steps};
-use phalanx::exchange::Placement;
+use phalanx::exchange::{Kind, Placement};
 use phalanx::nn::zoo;
 use phalanx::optim::Sgd;
 use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
@@ -13,7 +12,7 @@ use super::sets;
 const SAMPLES: usize = 1000;
 
 /// Trains softmax for `epochs` with `batch` samples a step and gives the trainer back.
-fn run(comm: &dyn Comm, kind: ExchangeKind, batch: usize, epochs: u64, lr: f32) -> Trainer {
+fn run(comm: &dyn Comm, kind: Kind, batch: usize, epochs: u64, lr: f32) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let steps = Steps {
         samples: data.len(),
@@ -51,25 +50,29 @@ fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
 }
 
 /// Batches of 48 leave a short last step of 40, which several rank counts cannot share evenly.
-pub fn all_reduce_equals_one_rank(comm: &dyn Comm) {
-    let together = run(comm, ExchangeKind::AllReduce, 48, 3, 0.2);
-    same_bits_everywhere(comm, &together);
-    assert_eq!(together.times.steps, 3 * 21);
+pub fn synchronous_equals_one_rank(comm: &dyn Comm) {
     let alone = comm.split(comm.rank());
-    let single = run(&*alone, ExchangeKind::AllReduce, 48, 3, 0.2);
-    let worst = |(a, b): (&f32, &f32)| (a - b).abs();
-    let worst = together
-        .params
-        .iter()
-        .zip(&single.params)
-        .map(worst)
-        .fold(0.0, f32::max);
-    assert!(worst < 1e-5, "parameters differ by {worst}");
+    let single = run(&*alone, Kind::AllReduce, 48, 3, 0.2);
+    for kind in [Kind::AllReduce, Kind::NodeShared] {
+        let together = run(comm, kind, 48, 3, 0.2);
+        same_bits_everywhere(comm, &together);
+        assert_eq!(together.times.steps, 3 * 21);
+        let worst = |(a, b): (&f32, &f32)| (a - b).abs();
+        let worst = together
+            .params
+            .iter()
+            .zip(&single.params)
+            .map(worst)
+            .fold(0.0, f32::max);
+        assert!(worst < 1e-5, "{kind:?}: parameters differ by {worst}");
+    }
 }
 
-pub fn all_reduce_repeats(comm: &dyn Comm) {
-    let run = || run(comm, ExchangeKind::AllReduce, 50, 2, 0.1).checksum();
-    assert_eq!(run(), run());
+pub fn synchronous_repeats(comm: &dyn Comm) {
+    for kind in [Kind::AllReduce, Kind::NodeShared] {
+        let run = || run(comm, kind, 50, 2, 0.1).checksum();
+        assert_eq!(run(), run(), "{kind:?}");
+    }
 }
 
 pub fn one_sided_loses_no_update(comm: &dyn Comm) {
@@ -102,9 +105,9 @@ pub fn one_sided_trains(comm: &dyn Comm) {
         let data = sets::digits(comm, SAMPLES);
         1.0 - trainer.evaluate(comm, &data).unwrap().accuracy()
     };
-    let sync = error(&mut run(comm, ExchangeKind::AllReduce, 20, 10, 0.1));
+    let sync = error(&mut run(comm, Kind::AllReduce, 20, 10, 0.1));
     for placement in [Placement::Sharded, Placement::Rank0] {
-        let mut trainer = run(comm, ExchangeKind::OneSided(placement), 20, 10, 0.1);
+        let mut trainer = run(comm, Kind::OneSided(placement), 20, 10, 0.1);
         same_bits_everywhere(comm, &trainer);
         let mut samples = [trainer.times.samples];
         comm.sum(&mut samples);

@@ -33,19 +33,19 @@ pub const CHECKS: [Check; 13] = [
     ("node-shared memory is seen by every rank", comm::shared),
     ("an error on one rank is an error on all", comm::agreement),
     (
-        "all-reduce equals one rank with the whole batch",
-        exchange::all_reduce_equals_one_rank,
+        "ranks in step equal one rank with the whole batch",
+        exchange::synchronous_equals_one_rank,
     ),
     (
-        "all-reduce repeats itself bit for bit",
-        exchange::all_reduce_repeats,
+        "ranks in step repeat themselves bit for bit",
+        exchange::synchronous_repeats,
     ),
     (
         "one-sided loses no update",
         exchange::one_sided_loses_no_update,
     ),
     (
-        "one-sided trains as well as all-reduce",
+        "one-sided trains as well as ranks in step",
         exchange::one_sided_trains,
     ),
 ];

@@ -155,7 +155,7 @@ fn make() {
     let most = "18446744073709551615";
     let range = format!("new.h5 -n 2 --first {most}");
     let many = format!("new.h5 -n {most}");
-    let cases: [(&str, i32, &[&str]); 13] = [
+    let cases: [(&str, i32, &[&str]); 14] = [
         ("new.h5 -n 0", 2, &["--samples", "must be at least 1"]),
         (&many, 2, &["samples"]),
         (&range, 2, &["samples"]),
@@ -169,6 +169,7 @@ fn make() {
         ("/dev/null/new.h5", 1, &["/dev/null"]),
         ("work --force --shards 2", 1, &["work", "is not a data set"]),
         ("work --force", 1, &["work", "is not a data set"]),
+        ("notes.txt --force", 1, &["notes.txt", "is not a data set"]),
     ];
     for (args, code, says) in cases {
         let args = format!("data make digits {args}");

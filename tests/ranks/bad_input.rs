@@ -119,7 +119,7 @@ fn pixels() {
         let args = format!("{args} --exchange one-sided");
         broke_off(folder.path(), THREE, (&args, 1, &says[..3]), false);
         floats(&at("fine.h5"), 30, &[]);
-        for exchange in ["all-reduce", "one-sided"] {
+        for exchange in ["node-shared", "all-reduce", "one-sided"] {
             let args = format!(
                 "train softmax fine.h5 --test {name} --eval-every 1 --steps 90 --out run --exchange {exchange}"
             );
@@ -134,10 +134,10 @@ fn divergence() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     let hint = "try a smaller --lr (a tenth of this one)";
-    for exchange in ["all-reduce", "one-sided"] {
+    for exchange in ["node-shared", "all-reduce", "one-sided"] {
         let args = format!("{TRAIN} --batch 10 --lr 3e38 --exchange {exchange}");
         let says = ["the loss became NaN at step ", "(learning rate 3e38)", hint];
-        let once = exchange == "all-reduce";
+        let once = exchange != "one-sided";
         broke_off(folder.path(), THREE, (&args, 1, &says), once);
     }
     // A pixel of 1e30 makes the first step's gradient so large that its sample overflows in the second step, on the

@@ -15,7 +15,7 @@ pub const JOBS: [(&str, fn()); 1] = [(
 
 fn killed_rank() {
     let folder = folder();
-    for exchange in ["all-reduce", "one-sided"] {
+    for exchange in ["node-shared", "all-reduce", "one-sided"] {
         let mut command = phalanx(3, folder.path());
         let words = format!(
             "train softmax train.h5 --test test.h5 --epochs 1000000 --exchange {exchange} --out {exchange}"

@@ -81,7 +81,7 @@ fn mnist() {
 
 fn bench() {
     let folder = folder();
-    for exchange in ["all-reduce", "one-sided"] {
+    for exchange in ["node-shared", "all-reduce", "one-sided"] {
         let line = job(
             2,
             folder.path(),
