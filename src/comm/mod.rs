@@ -8,12 +8,14 @@ mod launcher;
 mod mpi;
 mod rma;
 mod shared;
+mod slices;
 mod threads;
 
 pub use agree::agree;
 pub use launcher::Launch;
 pub use mpi::{MpiComm, abort};
 pub use shared::Shared;
+pub use slices::Slices;
 pub use threads::run_ranks;
 
 use std::ops::Range;

@@ -2,25 +2,25 @@
 
 use crate::nn::Tally;
 
-/// Values behind the gradients: loss, right answers, samples.
-const TAIL: usize = 3;
-
 /// One gradient per parameter and what the batch added up to.
 pub struct Gradients {
     values: Vec<f32>,
 }
 
 impl Gradients {
+    /// Values behind the gradients: loss, right answers, samples.
+    pub const TAIL: usize = 3;
+
     /// Zeros for so many parameters.
     pub fn new(params: usize) -> Self {
         Self {
-            values: vec![0.0; params + TAIL],
+            values: vec![0.0; params + Self::TAIL],
         }
     }
 
     /// The gradients.
     pub fn params(&mut self) -> &mut [f32] {
-        let end = self.values.len() - TAIL;
+        let end = self.values.len() - Self::TAIL;
         &mut self.values[..end]
     }
 
@@ -31,7 +31,7 @@ impl Gradients {
 
     /// Puts the tally behind the gradients.
     pub fn set_tally(&mut self, tally: Tally) {
-        let end = self.values.len() - TAIL;
+        let end = self.values.len() - Self::TAIL;
         self.values[end..].copy_from_slice(&[
             tally.loss as f32,
             tally.correct as f32,
@@ -41,7 +41,7 @@ impl Gradients {
 
     /// The tally behind the gradients.
     pub fn tally(&self) -> Tally {
-        let [loss, correct, count] = self.values[self.values.len() - TAIL..] else {
+        let [loss, correct, count] = self.values[self.values.len() - Self::TAIL..] else {
             unreachable!("the tail has three values")
         };
         Tally {

@@ -70,6 +70,7 @@ fn unsafe_code_is_in_few_files_and_always_explained() {
     let allowed = [
         "src/comm/mpi.rs",
         "src/comm/rma.rs",
+        "src/comm/slices.rs",
         "src/data/pixels.rs",
         "src/backend/cpu/blas.rs",
         "src/backend/cpu/narrow.rs",
