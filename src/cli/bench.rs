@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::train::{ExchangeArg, PlacementArg, exchange};
-use super::{positive, positive_real};
+use super::{model, positive, positive_real};
 use crate::Result;
 use crate::commands::bench::Settings;
-use crate::nn::zoo;
 
 /// Measure speed in a steady state.
 #[derive(Subcommand)]
@@ -19,8 +18,8 @@ pub(super) enum Bench {
 /// Samples a second of training; start it under mpirun with the ranks to measure.
 #[derive(Args)]
 pub(super) struct BenchTrain {
-    /// The model.
-    #[arg(long, default_value = "softmax", value_parser = zoo::NAMES)]
+    /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
+    #[arg(long, default_value = "softmax", value_parser = model)]
     model: String,
     /// The data set [default: 60,000 drawn digits, made for the purpose and removed].
     #[arg(long, value_name = "FILE")]

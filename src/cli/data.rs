@@ -234,7 +234,7 @@ fn fraction(text: &str) -> Result<f64, String> {
     }
 }
 
-fn shape(text: &str) -> Result<Shape, String> {
+pub(super) fn shape(text: &str) -> Result<Shape, String> {
     let dims: Vec<usize> = text.split('x').map_while(|dim| dim.parse().ok()).collect();
     match *dims.as_slice() {
         [c @ 1..=64, h @ 1..=16384, w @ 1..=16384] if text.split('x').count() == 3 => {

@@ -3,12 +3,14 @@
 mod bench;
 mod data;
 mod eval;
+mod model;
 mod train;
 
 use clap::{Parser, Subcommand};
 
 use crate::comm::Launch;
 use crate::commands::Command;
+use crate::nn::zoo;
 use crate::{Error, Result};
 
 /// Trains models with MPI ranks, and tells what the ranks did.
@@ -32,6 +34,8 @@ enum Typed {
     Data(data::Data),
     #[command(subcommand)]
     Bench(bench::Bench),
+    #[command(subcommand)]
+    Model(model::ModelCommand),
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
@@ -56,11 +60,21 @@ pub fn parse() -> Result<Command> {
             "`phalanx data` works in one process: start it without mpirun".into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
+        Typed::Model(typed) => Ok(Command::Model(typed.resolve())),
     }
 }
 
 /// The most of anything: a product with the number of ranks stays far from overflow.
 const MOST: usize = 1 << 40;
+
+/// A model's name, or a file that describes one.
+fn model(text: &str) -> Result<String, String> {
+    if zoo::NAMES.contains(&text) || zoo::is_file(text) {
+        return Ok(text.into());
+    }
+    let names = zoo::NAMES.join(", ");
+    Err(format!("expected one of {names}, or a .toml file"))
+}
 
 /// A number above zero.
 fn positive(text: &str) -> Result<usize, String> {

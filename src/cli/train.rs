@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{positive, positive_real, rate};
+use super::{model, positive, positive_real, rate};
 use crate::Result;
 use crate::commands::train::{BatchSize, Length, Settings};
 use crate::exchange::{Kind, Placement};
-use crate::nn::zoo;
 use crate::train::Reduce;
 use crate::{Error, commands};
 
@@ -17,8 +16,8 @@ use crate::{Error, commands};
 /// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
 #[derive(Args)]
 pub(super) struct Train {
-    /// The model.
-    #[arg(value_parser = zoo::NAMES)]
+    /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
+    #[arg(value_parser = model)]
     model: String,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
     data: PathBuf,

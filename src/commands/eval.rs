@@ -44,7 +44,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
     if settings.json {
         let line = serde_json::json!({
-            "run": settings.run, "data": settings.data, "model": model.name, "samples": tally.count,
+            "run": settings.run, "data": settings.data, "model": model.spec.name, "samples": tally.count,
             "loss": tally.mean_loss(), "accuracy": tally.accuracy(),
         });
         say(&line.to_string());
@@ -53,7 +53,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let rows = [
         (
             "model",
-            format!("{} of {}", model.name, settings.run.display()),
+            format!("{} of {}", model.spec.name, settings.run.display()),
         ),
         ("samples", tally.count.to_string()),
         ("loss", format!("{:.4}", tally.mean_loss())),

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod data;
 pub mod eval;
+pub mod model;
 mod report;
 pub mod train;
 
@@ -24,6 +25,8 @@ pub enum Command {
     Data(data::Action),
     /// `phalanx bench`.
     Bench(bench::Settings),
+    /// `phalanx model`.
+    Model(model::Settings),
 }
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage.
@@ -33,6 +36,7 @@ pub fn main() -> ExitCode {
     let outcome = cli::parse().and_then(|command| match command {
         Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
+        Command::Model(settings) => model::run(&settings),
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();

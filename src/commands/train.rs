@@ -166,7 +166,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let start = || {
         let folder = match &settings.out {
             Some(path) => RunFolder::create(path, settings.force)?,
-            None => RunFolder::create_next(&settings.model)?,
+            None => RunFolder::create_next(&trainer.model.spec.name)?,
         };
         folder.write(
             "settings.toml",

@@ -35,7 +35,7 @@ pub struct Batch {
     /// Their labels.
     pub labels: Vec<u32>,
     /// Which samples of the data set they are.
-    indices: Vec<usize>,
+    indices: Vec<u64>,
 }
 
 impl Batch {
@@ -63,23 +63,28 @@ impl Batch {
         self.labels.is_empty()
     }
 
+    /// Which samples of the data set they are.
+    pub fn samples(&self) -> &[u64] {
+        &self.indices
+    }
+
     /// Fills the batch with the samples of `data` that `indices` name.
     pub fn gather(&mut self, data: &Dataset, indices: impl Iterator<Item = usize>) -> Result<()> {
         let each = data.shape.len();
         self.indices.clear();
-        self.indices.extend(indices);
+        self.indices.extend(indices.map(|index| index as u64));
         let (indices, n) = (&self.indices, self.indices.len());
         indices
             .iter()
             .take(AHEAD)
-            .for_each(|&index| data.prefetch(index));
-        let prefetch = |i: usize| indices.get(i + AHEAD).map(|&index| data.prefetch(index));
+            .for_each(|&index| data.prefetch(index as usize));
+        let prefetch = |i: usize| indices.get(i + AHEAD).map(|&index| data.prefetch(index as usize));
         match &mut self.images {
             Images::Bytes(pixels) => {
                 pixels.resize(n * each, 0);
                 for (i, image) in pixels.chunks_exact_mut(each).enumerate() {
                     prefetch(i);
-                    data.with_bytes(indices[i], |bytes| {
+                    data.with_bytes(indices[i] as usize, |bytes| {
                         image.copy_from_slice(bytes);
                         Ok(())
                     })?;
@@ -89,13 +94,13 @@ impl Batch {
                 values.resize(n * each, 0.0);
                 for (i, image) in values.chunks_exact_mut(each).enumerate() {
                     prefetch(i);
-                    data.sample(indices[i], &self.scaling, image)?;
+                    data.sample(indices[i] as usize, &self.scaling, image)?;
                 }
             }
         }
         self.labels.clear();
         self.labels
-            .extend(indices.iter().map(|&index| data.labels()[index]));
+            .extend(indices.iter().map(|&index| data.labels()[index as usize]));
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Model, zoo};
+use super::{Model, Spec};
 use crate::data::{Scaling, Shape};
 use crate::files::Staged;
 use crate::h5::File;
@@ -17,7 +17,7 @@ pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Re
     let file = File::create(staged.path())?;
     file.set_text("format", "phalanx model")?;
     file.set_numbers("version", &[VERSION])?;
-    file.set_text("model", model.name)?;
+    file.set_text("model", &model.spec.text())?;
     let Shape { c, h, w } = model.input;
     file.set_numbers("input", &[c as u64, h as u64, w as u64])?;
     file.set_numbers("classes", &[model.classes as u64])?;
@@ -50,7 +50,7 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
             "has version {version}, this program reads up to {VERSION}"
         )));
     }
-    let name = file
+    let text = file
         .text("model")
         .ok_or_else(|| bad("lacks the attribute `model`".into()))?;
     let input = number("input", 3)?;
@@ -59,7 +59,9 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
         h: input[1] as usize,
         w: input[2] as usize,
     };
-    let model = zoo::build(&name, shape, number("classes", 1)?[0] as u32)
+    let spec = Spec::parse(&text).map_err(|problem| bad(format!("its model cannot be read: {problem}")))?;
+    let model = spec
+        .build(shape, number("classes", 1)?[0] as u32)
         .map_err(|error| bad(error.to_string()))?;
     let mut params = vec![0.0; model.params()];
     for tensor in model.tensors() {

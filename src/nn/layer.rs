@@ -3,11 +3,13 @@
 use std::ops::Range;
 
 use crate::backend::cpu::Input;
+use crate::data::Shape;
+use crate::rng::Stream;
 
 /// A parameter tensor and its place in the arenas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tensor {
-    /// Its name, such as `linear.weight`.
+    /// Its name, such as `0.linear.weight`.
     pub name: String,
     /// Its dimensions.
     pub shape: Vec<usize>,
@@ -15,42 +17,105 @@ pub struct Tensor {
     pub range: Range<usize>,
 }
 
+/// What names the random numbers of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// Of the run.
+    pub seed: u64,
+    /// Which step of it.
+    pub step: u64,
+}
+
+/// What a pass through a model knows beside its tensors.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass<'a> {
+    /// Samples.
+    pub n: usize,
+    /// Whether a backward pass follows.
+    pub training: bool,
+    /// What names its random numbers, together with the samples.
+    pub draw: Draw,
+    /// Which samples of the data set they are.
+    pub samples: &'a [u64],
+}
+
+/// Floating-point operations for one sample.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Flops {
+    /// Of the forward pass.
+    pub forward: f64,
+    /// Of the gradient with respect to the parameters.
+    pub grad_params: f64,
+    /// Of the gradient with respect to the input.
+    pub grad_input: f64,
+}
+
 /// One layer: `y = f(x, params)`, sample by sample in rows.
+///
+/// A layer either maps one buffer to another (`forward`, `backward`), or works in place (`apply`, `apply_back`).
 pub trait Layer {
     /// Its name.
     fn name(&self) -> &'static str;
-    /// Values of one input sample.
-    fn inputs(&self) -> usize;
-    /// Values of one output sample.
-    fn outputs(&self) -> usize;
+    /// One output sample's dimensions.
+    fn output(&self) -> Shape;
     /// Name and shape of each parameter tensor, in arena order.
-    fn tensors(&self) -> Vec<(&'static str, Vec<usize>)>;
+    fn tensors(&self) -> Vec<(&'static str, Vec<usize>)> {
+        Vec::new()
+    }
     /// Sets the parameters a fresh model starts from.
-    fn init(&self, seed: u64, params: &mut [f32]);
-    /// Floating-point operations of forward and backward pass for one sample, `(forward, grads, grad of input)`.
-    fn flops(&self) -> (f64, f64, f64);
+    fn init(&self, _stream: &mut Stream, _params: &mut [f32]) {}
+    /// What it costs.
+    fn flops(&self) -> Flops {
+        Flops::default()
+    }
     /// Whether, as a model's first layer, it takes bytes as they are; otherwise they are scaled to floats for it.
     fn takes_bytes(&self) -> bool {
         false
     }
-    /// `y: (n, outputs)` from `x: (n, inputs)`.
-    fn forward(&self, n: usize, params: &[f32], x: Input, y: &mut [f32]);
+    /// Whether it works in place.
+    fn in_place(&self) -> bool {
+        false
+    }
+    /// Whether its backward pass reads its output, so that no layer behind it may overwrite that.
+    fn needs_output(&self) -> bool {
+        false
+    }
+    /// `y: (n, output)` from `x: (n, input)`.
+    fn forward(&mut self, _pass: Pass, _params: &[f32], _x: Input, _y: &mut [f32]) {
+        unreachable!("{} works in place", self.name())
+    }
     /// Sets `grads` and, where asked for, `dx` from `dy`.
-    fn backward(&self, pass: Backward);
+    fn backward(&mut self, _pass: Pass, _work: Backward) {
+        unreachable!("{} works in place", self.name())
+    }
+    /// Turns `x` into `y`.
+    fn apply(&mut self, _pass: Pass, _x: &mut [f32]) {
+        unreachable!("{} does not work in place", self.name())
+    }
+    /// Turns the gradient with respect to the output `y` into that with respect to the input.
+    fn apply_back(&mut self, _pass: Pass, _y: &[f32], _dy: &mut [f32]) {
+        unreachable!("{} does not work in place", self.name())
+    }
 }
 
 /// What a backward pass reads and writes.
 pub struct Backward<'a> {
-    /// Samples.
-    pub n: usize,
     /// The layer's parameters.
     pub params: &'a [f32],
     /// The forward pass's input.
     pub x: Input<'a>,
+    /// The forward pass's output.
+    pub y: &'a [f32],
     /// Gradient of the loss with respect to the output.
     pub dy: &'a [f32],
     /// Becomes the gradient with respect to the parameters.
     pub grads: &'a mut [f32],
     /// Becomes the gradient with respect to the input; absent for a model's first layer.
     pub dx: Option<&'a mut [f32]>,
+}
+
+/// Uniform in ±1/√inputs: what PyTorch starts linear layers and convolutions from, weights and biases alike.
+pub(super) fn uniform(stream: &mut Stream, inputs: usize, params: &mut [f32]) {
+    let bound = 1.0 / (inputs as f32).sqrt();
+    params.iter_mut().for_each(|param| *param = stream.between(-bound, bound));
 }

@@ -1,22 +1,22 @@
 //! Fully connected layer.
 
-use super::layer::{Backward, Layer};
+use super::layer::{Backward, Flops, Layer, Pass, uniform};
 use crate::backend::cpu::Input;
 use crate::backend::cpu::linear::{self, Geometry};
+use crate::data::Shape;
+use crate::rng::Stream;
 
-/// `y = x·wᵀ + b`; weights start at zero, which is right for a layer that feeds softmax alone.
+/// `y = x·wᵀ + b`.
 pub(super) struct Linear {
     pub(super) ci: usize,
     pub(super) co: usize,
+    /// Whether parameters start at zero, which is right for a layer that is the whole model.
+    pub(super) zero: bool,
 }
 
 impl Linear {
     fn geometry(&self, n: usize) -> Geometry {
-        Geometry {
-            n,
-            ci: self.ci,
-            co: self.co,
-        }
+        Geometry { n, ci: self.ci, co: self.co }
     }
 }
 
@@ -25,42 +25,41 @@ impl Layer for Linear {
         "linear"
     }
 
-    fn inputs(&self) -> usize {
-        self.ci
-    }
-
-    fn outputs(&self) -> usize {
-        self.co
+    fn output(&self) -> Shape {
+        Shape { c: self.co, h: 1, w: 1 }
     }
 
     fn tensors(&self) -> Vec<(&'static str, Vec<usize>)> {
         vec![("weight", vec![self.co, self.ci]), ("bias", vec![self.co])]
     }
 
-    fn init(&self, _seed: u64, params: &mut [f32]) {
-        params.fill(0.0);
+    fn init(&self, stream: &mut Stream, params: &mut [f32]) {
+        match self.zero {
+            true => params.fill(0.0),
+            false => uniform(stream, self.ci, params),
+        }
     }
 
-    fn flops(&self) -> (f64, f64, f64) {
+    fn flops(&self) -> Flops {
         let product = 2.0 * self.ci as f64 * self.co as f64;
-        (product, product, product)
+        Flops { forward: product, grad_params: product, grad_input: product }
     }
 
     fn takes_bytes(&self) -> bool {
         linear::takes_bytes(self.geometry(1))
     }
 
-    fn forward(&self, n: usize, params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
         let (w, b) = params.split_at(self.ci * self.co);
-        linear::forward(self.geometry(n), x, w, b, y);
+        linear::forward(self.geometry(pass.n), x, w, b, y);
     }
 
-    fn backward(&self, pass: Backward) {
+    fn backward(&mut self, pass: Pass, work: Backward) {
         let g = self.geometry(pass.n);
-        let (dw, db) = pass.grads.split_at_mut(self.ci * self.co);
-        linear::grad_params(g, pass.x, pass.dy, dw, db);
-        if let Some(dx) = pass.dx {
-            linear::grad_input(g, pass.dy, &pass.params[..self.ci * self.co], dx);
+        let (dw, db) = work.grads.split_at_mut(self.ci * self.co);
+        linear::grad_params(g, work.x, work.dy, dw, db);
+        if let Some(dx) = work.dx {
+            linear::grad_input(g, work.dy, &work.params[..self.ci * self.co], dx);
         }
     }
 }

@@ -1,13 +1,19 @@
 //! Models: stacks of layers over two flat arenas, one of parameters and one of gradients.
 
+mod activation;
+mod conv2d;
+mod dropout;
 mod file;
 mod layer;
 mod linear;
 mod model;
+mod pool;
+mod spec;
 pub mod zoo;
 
 pub use file::{load, save};
-pub use layer::{Layer, Tensor};
-pub use model::Model;
+pub use layer::{Draw, Layer, Pass, Tensor};
+pub use model::{Model, Summary};
+pub use spec::{LayerSpec, Spec};
 
 pub use crate::backend::cpu::softmax::Tally;

@@ -3,68 +3,90 @@
 use std::ops::Range;
 
 use super::Tally;
-use super::layer::{Backward, Layer, Tensor};
+use super::layer::{Backward, Draw, Layer, Pass, Tensor};
+use super::spec::Spec;
 use crate::backend::cpu::Input;
 use crate::backend::cpu::softmax::cross_entropy;
 use crate::data::{Batch, Images, Shape};
+use crate::rng::Stream;
 
 /// A model: its layers, the table of its parameters, and buffers that are allocated once.
 pub struct Model {
-    /// Its name in the zoo.
-    pub name: &'static str,
+    /// What it is made from.
+    pub spec: Spec,
     /// One input sample's dimensions.
     pub input: Shape,
     /// How many classes it tells apart.
     pub classes: usize,
     layers: Vec<Box<dyn Layer>>,
+    stages: Vec<Stage>,
     tensors: Vec<Tensor>,
-    /// Each layer's part of the arenas.
-    ranges: Vec<Range<usize>>,
-    /// Each layer's output, for the largest batch so far.
-    outputs: Vec<Vec<f32>>,
-    /// The gradient of the loss with respect to it; the last output holds its own.
-    slopes: Vec<Vec<f32>>,
+    tape: Tape,
+    /// Gradients with respect to outputs: of the layer at hand and of the one before, in turn.
+    slopes: [Vec<f32>; 2],
+}
+
+/// A layer as a reader sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// Its name.
+    pub name: &'static str,
+    /// One output sample's dimensions.
+    pub output: Shape,
+    /// How many parameters it has.
+    pub params: usize,
+    /// Floating-point operations of the forward pass for one sample.
+    pub flops: f64,
+}
+
+/// Where a layer reads and writes.
+struct Stage {
+    /// Its part of the arenas.
+    range: Range<usize>,
+    /// The buffer it reads, none for the batch itself, and the one it writes.
+    reads: Option<usize>,
+    writes: usize,
+    /// Whether both are the same.
+    in_place: bool,
+    /// Values of one input and of one output sample.
+    inputs: usize,
+    outputs: usize,
+}
+
+/// What a forward pass leaves for the backward pass.
+struct Tape {
+    /// Outputs, for the largest batch so far; layers that work in place share the buffer of the one before.
+    buffers: Vec<Vec<f32>>,
     /// The batch as floats, where the first layer does not take bytes.
     entry: Vec<f32>,
+    takes_bytes: bool,
 }
 
 impl Model {
-    /// Stacks `layers`, whose sizes must fit.
-    pub(super) fn new(name: &'static str, input: Shape, layers: Vec<Box<dyn Layer>>) -> Self {
-        let (mut tensors, mut ranges, mut end) = (Vec::new(), Vec::new(), 0);
-        let mut width = input.len();
+    /// Stacks `layers`, which were made to fit.
+    pub(super) fn new(spec: Spec, input: Shape, layers: Vec<Box<dyn Layer>>) -> Self {
+        let (mut tensors, mut stages) = (Vec::new(), Vec::new());
+        let (mut end, mut shape, mut buffers) = (0, input, 0usize);
         for (i, layer) in layers.iter().enumerate() {
-            assert_eq!(
-                layer.inputs(),
-                width,
-                "layer {i} takes what the one before gives"
-            );
-            width = layer.outputs();
             let start = end;
             for (part, shape) in layer.tensors() {
                 let range = end..end + shape.iter().product::<usize>();
                 end = range.end;
-                tensors.push(Tensor {
-                    name: format!("{}.{}.{part}", i, layer.name()),
-                    shape,
-                    range,
-                });
+                let name = format!("{i}.{}.{part}", layer.name());
+                tensors.push(Tensor { name, shape, range });
             }
-            ranges.push(start..end);
+            let reads = buffers.checked_sub(1);
+            let free = i > 0 && !layers[i - 1].needs_output();
+            let in_place = free && layer.in_place();
+            buffers += usize::from(!in_place);
+            let (inputs, outputs) = (shape.len(), layer.output().len());
+            shape = layer.output();
+            stages.push(Stage { range: start..end, reads, writes: buffers - 1, in_place, inputs, outputs });
         }
-        let outputs = vec![Vec::new(); layers.len()];
-        let slopes = vec![Vec::new(); layers.len() - 1];
-        Self {
-            name,
-            input,
-            classes: width,
-            layers,
-            tensors,
-            ranges,
-            outputs,
-            slopes,
-            entry: Vec::new(),
-        }
+        let takes_bytes = layers[0].takes_bytes();
+        let tape = Tape { buffers: vec![Vec::new(); buffers], entry: Vec::new(), takes_bytes };
+        let slopes = [Vec::new(), Vec::new()];
+        Self { spec, input, classes: shape.len(), layers, stages, tensors, tape, slopes }
     }
 
     /// The table of parameters: which range of the arenas is which tensor.
@@ -74,117 +96,152 @@ impl Model {
 
     /// Length of the arenas.
     pub fn params(&self) -> usize {
-        self.ranges.last().map_or(0, |range| range.end)
+        self.stages.last().map_or(0, |stage| stage.range.end)
     }
 
     /// Parameters to start from; the same on every rank.
     pub fn init(&self, seed: u64) -> Vec<f32> {
         let mut params = vec![0.0; self.params()];
-        for (i, (layer, range)) in self.layers.iter().zip(&self.ranges).enumerate() {
-            layer.init(crate::rng::mix(seed ^ i as u64), &mut params[range.clone()]);
+        for (i, (layer, stage)) in self.layers.iter().zip(&self.stages).enumerate() {
+            let mut stream = Stream::new(&[seed, i as u64, 0x696e_6974]);
+            layer.init(&mut stream, &mut params[stage.range.clone()]);
         }
         params
     }
 
     /// Floating-point operations to train on one sample.
     pub fn flops(&self) -> f64 {
-        let needed = |(i, (forward, grads, input)): (usize, (f64, f64, f64))| {
-            forward + grads + if i > 0 { input } else { 0.0 }
+        let all = self.layers.iter().map(|layer| layer.flops()).zip(&self.stages);
+        let needed = all.map(|(flops, stage)| {
+            flops.forward + flops.grad_params + stage.reads.map_or(0.0, |_| flops.grad_input)
+        });
+        needed.sum()
+    }
+
+    /// Its layers, one by one.
+    pub fn summary(&self) -> Vec<Summary> {
+        let layer = |(layer, stage): (&Box<dyn Layer>, &Stage)| Summary {
+            name: layer.name(),
+            output: layer.output(),
+            params: stage.range.len(),
+            flops: layer.flops().forward,
         };
-        self.layers
-            .iter()
-            .map(|layer| layer.flops())
-            .enumerate()
-            .map(needed)
-            .sum()
+        self.layers.iter().zip(&self.stages).map(layer).collect()
+    }
+
+    /// Floats that a training step with `n` samples holds beside parameters and gradients.
+    pub fn floats(&self, n: usize) -> usize {
+        let written = self.stages.iter().filter(|stage| !stage.in_place);
+        let outputs: usize = written.map(|stage| stage.outputs).sum();
+        let largest = self.stages.iter().map(|stage| stage.outputs).max().unwrap_or(0);
+        n * (outputs + 2 * largest)
     }
 
     /// Losses and right answers over `batch`.
     pub fn evaluate(&mut self, params: &[f32], batch: &Batch) -> Tally {
-        self.forward(params, batch);
-        let last = self.outputs.last_mut().expect("a model has layers");
-        cross_entropy(&mut last[..batch.len() * self.classes], &batch.labels, 0.0)
+        let (n, samples) = (batch.len(), batch.samples());
+        self.forward(Pass { n, training: false, draw: Draw::default(), samples }, params, batch);
+        self.losses(batch, 0.0)
     }
 
-    /// As `evaluate`, and sets `grads` to the gradient of `scale` times the sum of losses.
-    pub fn gradients(
-        &mut self,
-        params: &[f32],
-        batch: &Batch,
-        scale: f32,
-        grads: &mut [f32],
-    ) -> Tally {
-        self.forward(params, batch);
-        let n = batch.len();
-        let last = self.outputs.last_mut().expect("a model has layers");
-        let tally = cross_entropy(&mut last[..n * self.classes], &batch.labels, scale);
-        for i in (0..self.layers.len()).rev() {
-            let (layer, range) = (&self.layers[i], self.ranges[i].clone());
-            // Taken out and put back: the layer reads its neighbours' buffers while it writes this one.
-            let mut below = i
-                .checked_sub(1)
-                .map(|below| std::mem::take(&mut self.slopes[below]));
-            let dy = self.slopes.get(i).unwrap_or(&self.outputs[i]);
-            layer.backward(Backward {
-                n,
-                params: &params[range.clone()],
-                x: self.input_of(i, batch),
-                dy: &dy[..n * layer.outputs()],
-                grads: &mut grads[range],
-                dx: below.as_mut().map(|dx| &mut dx[..n * layer.inputs()]),
-            });
-            if let Some(below) = below {
-                self.slopes[i - 1] = below;
-            }
-        }
+    /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.
+    pub fn gradients(&mut self, params: &[f32], batch: &Batch, draw: Draw, scale: f32, grads: &mut [f32]) -> Tally {
+        let pass = Pass { n: batch.len(), training: true, draw, samples: batch.samples() };
+        self.forward(pass, params, batch);
+        let tally = self.losses(batch, scale);
+        self.backward(pass, params, batch, grads);
         tally
     }
 
-    fn forward(&mut self, params: &[f32], batch: &Batch) {
-        let n = batch.len();
-        if let (Images::Bytes(pixels), None) = (&batch.images, self.raw(batch)) {
-            self.entry.resize(pixels.len(), 0.0);
-            batch
-                .scaling
-                .bytes(self.input.h * self.input.w, pixels, &mut self.entry);
-        }
-        for i in 0..self.layers.len() {
-            let (layer, range) = (&self.layers[i], self.ranges[i].clone());
-            let size = n * layer.outputs();
-            if self.outputs[i].len() < size {
-                self.outputs[i].resize(size, 0.0);
-                if let Some(slope) = self.slopes.get_mut(i) {
-                    slope.resize(size, 0.0);
+    /// The tally of the logits; the first slope becomes their gradient times `scale`.
+    fn losses(&mut self, batch: &Batch, scale: f32) -> Tally {
+        let size = batch.len() * self.classes;
+        let logits = self.tape.buffers.last().expect("a model has layers");
+        let slope = grown(&mut self.slopes[0], size);
+        slope.copy_from_slice(&logits[..size]);
+        cross_entropy(slope, &batch.labels, scale)
+    }
+
+    fn forward(&mut self, pass: Pass, params: &[f32], batch: &Batch) {
+        self.tape.enter(batch, self.input);
+        for (layer, stage) in self.layers.iter_mut().zip(&self.stages) {
+            let size = pass.n * stage.outputs;
+            // Taken out and put back: a layer reads one buffer while it writes another.
+            let mut y = std::mem::take(&mut self.tape.buffers[stage.writes]);
+            let out = grown(&mut y, size);
+            if !layer.in_place() {
+                let x = self.tape.input(stage, batch);
+                layer.forward(pass, &params[stage.range.clone()], x, out);
+            } else {
+                if !stage.in_place {
+                    out.copy_from_slice(self.tape.input(stage, batch).floats());
                 }
+                layer.apply(pass, out);
             }
-            let mut y = std::mem::take(&mut self.outputs[i]);
-            layer.forward(n, &params[range], self.input_of(i, batch), &mut y[..size]);
-            self.outputs[i] = y;
+            self.tape.buffers[stage.writes] = y;
         }
     }
 
-    /// What layer `i` reads.
-    fn input_of<'a>(&'a self, i: usize, batch: &'a Batch) -> Input<'a> {
-        match &batch.images {
-            _ if i > 0 => {
-                Input::Floats(&self.outputs[i - 1][..batch.len() * self.layers[i].inputs()])
+    fn backward(&mut self, pass: Pass, params: &[f32], batch: &Batch, grads: &mut [f32]) {
+        let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
+        for (layer, stage) in self.layers.iter_mut().zip(&self.stages).rev() {
+            let y = &self.tape.buffers[stage.writes][..pass.n * stage.outputs];
+            let slope = &mut dy[..pass.n * stage.outputs];
+            if layer.in_place() {
+                // The slope of a copy is a copy of the slope: it can stay where it is.
+                layer.apply_back(pass, y, slope);
+                continue;
             }
-            Images::Floats(values) => Input::Floats(values),
-            Images::Bytes(_) => self.raw(batch).unwrap_or(Input::Floats(&self.entry)),
+            let work = Backward {
+                params: &params[stage.range.clone()],
+                x: self.tape.input(stage, batch),
+                y,
+                dy: slope,
+                grads: &mut grads[stage.range.clone()],
+                dx: stage.reads.map(|_| grown(&mut dx, pass.n * stage.inputs)),
+            };
+            layer.backward(pass, work);
+            std::mem::swap(&mut dy, &mut dx);
+        }
+        self.slopes = [dy, dx];
+    }
+}
+
+impl Tape {
+    /// Scales the batch to floats if the first layer wants them.
+    fn enter(&mut self, batch: &Batch, shape: Shape) {
+        if let (Images::Bytes(pixels), None) = (&batch.images, self.raw(batch)) {
+            let entry = grown(&mut self.entry, pixels.len());
+            batch.scaling.bytes(shape.h * shape.w, pixels, entry);
+        }
+    }
+
+    /// What a layer reads.
+    fn input<'a>(&'a self, stage: &Stage, batch: &'a Batch) -> Input<'a> {
+        match (&batch.images, stage.reads) {
+            (_, Some(buffer)) => Input::Floats(&self.buffers[buffer][..batch.len() * stage.inputs]),
+            (Images::Floats(values), None) => Input::Floats(values),
+            (Images::Bytes(pixels), None) => {
+                self.raw(batch).unwrap_or(Input::Floats(&self.entry[..pixels.len()]))
+            }
         }
     }
 
     /// The batch's bytes, where the first layer takes them as they are.
     fn raw<'a>(&self, batch: &'a Batch) -> Option<Input<'a>> {
         match (&batch.images, batch.scaling.uniform()) {
-            (Images::Bytes(pixels), Some((factor, shift))) if self.layers[0].takes_bytes() => {
-                Some(Input::Bytes {
-                    pixels,
-                    factor,
-                    shift,
-                })
+            (Images::Bytes(pixels), Some((factor, shift))) if self.takes_bytes => {
+                Some(Input::Bytes { pixels, factor, shift })
             }
             _ => None,
         }
     }
+}
+
+/// The first `size` values of a buffer that never shrinks.
+fn grown(buffer: &mut Vec<f32>, size: usize) -> &mut [f32] {
+    if buffer.len() < size {
+        buffer.resize(size, 0.0);
+    }
+    &mut buffer[..size]
 }

@@ -9,7 +9,7 @@ use super::{Outcome, Times, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients};
-use crate::nn::{Model, Tally};
+use crate::nn::{Draw, Model, Tally};
 use crate::optim::Optimizer;
 use crate::{Error, Result};
 
@@ -37,6 +37,7 @@ pub struct Trainer {
     steps: Steps,
     reduce: Reduce,
     rank: usize,
+    seed: u64,
     optimizer: Box<dyn Optimizer>,
     grads: Gradients,
 }
@@ -81,6 +82,7 @@ impl Trainer {
             steps,
             reduce,
             rank: comm.rank(),
+            seed,
             optimizer,
         }
     }
@@ -124,9 +126,7 @@ impl Trainer {
             Reduce::Mean => 1.0 / samples as f32,
             Reduce::Sum => size as f32 / samples as f32,
         };
-        let tally = self
-            .model
-            .gradients(&self.params, batch, scale, self.grads.params());
+        let tally = self.model.gradients(&self.params, batch, Draw { seed: self.seed, step }, scale, self.grads.params());
         self.grads.set_tally(tally);
         let computed = Instant::now();
         let mine = self.check(step, tally);

@@ -8,4 +8,5 @@ mod data;
 mod house;
 mod importers;
 mod kernels;
+mod models;
 mod threads;

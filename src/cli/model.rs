@@ -1,0 +1,42 @@
+//! `phalanx model`.
+
+use clap::Subcommand;
+
+use super::data::shape;
+use super::{model, positive};
+use crate::commands::model::Settings;
+use crate::data::Shape;
+
+/// Look at models.
+#[derive(Subcommand)]
+pub(super) enum ModelCommand {
+    /// Print a model's layers, shapes, parameters, work and memory.
+    ///
+    /// A .toml file gives a `name` and a list of layers, each `[[layer]]` with a `kind`: conv2d (outputs, kernel, stride,
+    /// pad), linear (outputs; the last one without), max_pool and average_pool (kernel, stride, pad), relu, tanh.
+    Show {
+        /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
+        #[arg(value_parser = model)]
+        model: String,
+        /// Channels, height and width of an image [default: what the model was made for].
+        #[arg(long, value_name = "CxHxW", value_parser = shape)]
+        input: Option<Shape>,
+        /// Number of classes [default: what the model was made for].
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+        classes: Option<u32>,
+        /// Samples that a rank takes in a step.
+        #[arg(long, value_name = "N", default_value = "100", value_parser = positive)]
+        batch: usize,
+    },
+}
+
+impl ModelCommand {
+    pub(super) fn resolve(self) -> Settings {
+        let Self::Show { model, input, classes, batch } = self;
+        let (home, many) = match model.as_str() {
+            "alexnet" => (Shape { c: 3, h: 224, w: 224 }, 1000),
+            _ => (Shape { c: 1, h: 28, w: 28 }, 10),
+        };
+        Settings { model, input: input.unwrap_or(home), classes: classes.unwrap_or(many), batch }
+    }
+}

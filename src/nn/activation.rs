@@ -1,0 +1,56 @@
+//! Rectifier and hyperbolic tangent, in place.
+
+use super::layer::{Layer, Pass};
+use crate::backend::cpu::activation;
+use crate::data::Shape;
+
+/// Which function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// max(x, 0).
+    Relu,
+    /// tanh x.
+    Tanh,
+}
+
+/// A function of each value by itself; its slope follows from its output alone.
+pub(super) struct Activation {
+    pub(super) kind: Kind,
+    pub(super) shape: Shape,
+}
+
+impl Layer for Activation {
+    fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Relu => "relu",
+            Kind::Tanh => "tanh",
+        }
+    }
+
+    fn output(&self) -> Shape {
+        self.shape
+    }
+
+    fn in_place(&self) -> bool {
+        true
+    }
+
+    fn needs_output(&self) -> bool {
+        // A rectifier asks only where its output is positive, and no layer that works in place changes that.
+        self.kind == Kind::Tanh
+    }
+
+    fn apply(&mut self, _pass: Pass, x: &mut [f32]) {
+        match self.kind {
+            Kind::Relu => activation::relu_in_place(x),
+            Kind::Tanh => activation::tanh_in_place(x),
+        }
+    }
+
+    fn apply_back(&mut self, _pass: Pass, y: &[f32], dy: &mut [f32]) {
+        match self.kind {
+            Kind::Relu => activation::relu_backward_in_place(y, dy),
+            Kind::Tanh => activation::tanh_backward_in_place(y, dy),
+        }
+    }
+}

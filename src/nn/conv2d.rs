@@ -1,0 +1,66 @@
+//! Convolution.
+
+use super::layer::{Backward, Flops, Layer, Pass, uniform};
+use crate::backend::cpu::Input;
+use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry};
+use crate::data::Shape;
+use crate::rng::Stream;
+
+/// Filters `(co, ci, k, k)` over images, with a bias each.
+pub(super) struct Conv2d {
+    g: Geometry,
+    kernel: Kernel,
+}
+
+impl Conv2d {
+    pub(super) fn new(g: Geometry) -> Self {
+        Self { g, kernel: Kernel::new(g) }
+    }
+
+    fn weights(&self) -> usize {
+        self.g.co * self.inputs()
+    }
+
+    /// Values under one filter.
+    fn inputs(&self) -> usize {
+        self.g.ci * self.g.kh * self.g.kw
+    }
+}
+
+impl Layer for Conv2d {
+    fn name(&self) -> &'static str {
+        "conv2d"
+    }
+
+    fn output(&self) -> Shape {
+        Shape { c: self.g.co, h: self.g.oh(), w: self.g.ow() }
+    }
+
+    fn tensors(&self) -> Vec<(&'static str, Vec<usize>)> {
+        let Geometry { ci, co, kh, kw, .. } = self.g;
+        vec![("weight", vec![co, ci, kh, kw]), ("bias", vec![co])]
+    }
+
+    fn init(&self, stream: &mut Stream, params: &mut [f32]) {
+        uniform(stream, self.inputs(), params);
+    }
+
+    fn flops(&self) -> Flops {
+        let product = 2.0 * (self.weights() * self.g.oh() * self.g.ow()) as f64;
+        Flops { forward: product, grad_params: product, grad_input: product }
+    }
+
+    fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
+        let (w, b) = params.split_at(self.weights());
+        self.kernel.forward(pass.n, x.floats(), w, b, y);
+    }
+
+    fn backward(&mut self, pass: Pass, work: Backward) {
+        let weights = self.weights();
+        let (dw, db) = work.grads.split_at_mut(weights);
+        self.kernel.grad_params(pass.n, work.x.floats(), work.dy, dw, db);
+        if let Some(dx) = work.dx {
+            self.kernel.grad_input(pass.n, work.dy, &work.params[..weights], dx);
+        }
+    }
+}

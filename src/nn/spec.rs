@@ -1,0 +1,204 @@
+//! A model as a list of layers that can be written down: in the zoo, in a TOML file, in `model.h5`.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::activation::{Activation, Kind as ActivationKind};
+use super::conv2d::Conv2d;
+use super::dropout::Dropout;
+use super::layer::Layer;
+use super::linear::Linear;
+use super::model::Model;
+use super::pool::{Kind as PoolKind, Pool};
+use crate::backend::cpu::{conv2d, pool};
+use crate::data::Shape;
+use crate::{Error, Result};
+
+/// One layer, without the sizes that follow from the one before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum LayerSpec {
+    /// Convolution.
+    Conv2d {
+        /// Output channels.
+        outputs: usize,
+        /// Height and width of the filters.
+        kernel: usize,
+        /// Step of the filters.
+        #[serde(default = "one")]
+        stride: usize,
+        /// Zeros around the image.
+        #[serde(default)]
+        pad: usize,
+    },
+    /// Fully connected layer over all values of the layer before.
+    Linear {
+        /// Outputs; without it, as many as there are classes.
+        outputs: Option<usize>,
+        /// Whether parameters start at zero instead of at random.
+        #[serde(default)]
+        zero: bool,
+    },
+    /// Largest value of each window.
+    MaxPool {
+        /// Height and width of the windows.
+        kernel: usize,
+        /// Step of the windows; without it, the kernel's size.
+        stride: Option<usize>,
+        /// Cells around the image.
+        #[serde(default)]
+        pad: usize,
+    },
+    /// Mean of each window.
+    AveragePool {
+        /// Height and width of the windows.
+        kernel: usize,
+        /// Step of the windows; without it, the kernel's size.
+        stride: Option<usize>,
+        /// Cells around the image.
+        #[serde(default)]
+        pad: usize,
+    },
+    /// Drops values while training.
+    Dropout {
+        /// Probability that a value is dropped.
+        rate: f32,
+    },
+    /// max(x, 0).
+    Relu,
+    /// tanh x.
+    Tanh,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// A model on paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its name.
+    pub name: String,
+    /// Its layers, from input to logits.
+    #[serde(rename = "layer")]
+    pub layers: Vec<LayerSpec>,
+}
+
+impl Spec {
+    /// Reads a TOML file; what is wrong in it is named with its line.
+    pub fn read(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        Self::parse(&text).map_err(|problem| Error::file(path, problem, "see `phalanx help model` for the layers"))
+    }
+
+    /// As `read`, from text.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let spec: Self = toml::from_str(text).map_err(|error| error.to_string())?;
+        // The name becomes part of a folder's.
+        let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if spec.name.is_empty() || !spec.name.chars().all(fine) {
+            return Err(format!("name `{}`: expected letters, digits, - and _", spec.name));
+        }
+        if spec.layers.is_empty() {
+            return Err("a model needs at least one layer".into());
+        }
+        Ok(spec)
+    }
+
+    /// As TOML.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("a list of plain layers")
+    }
+
+    /// The model for inputs of `shape` and so many classes; an impossible layer is named.
+    pub fn build(&self, shape: Shape, classes: u32) -> Result<Model> {
+        let mut layers: Vec<Box<dyn Layer>> = Vec::new();
+        let mut x = shape;
+        for (i, spec) in self.layers.iter().enumerate() {
+            let layer = spec.build(i as u64, x, classes).map_err(|problem| Error::Mismatch {
+                what: format!("layer {i} of {} ({})", self.name, spec.name()),
+                expected: problem,
+                got: format!("an input of {x}"),
+                hint: "use images that the model is made for, or change the layer",
+            })?;
+            x = layer.output();
+            layers.push(layer);
+        }
+        if x.len() != classes as usize {
+            return Err(Error::Mismatch {
+                what: format!("outputs of {}", self.name),
+                expected: format!("{classes}, one for each class"),
+                got: x.len().to_string(),
+                hint: "end with a linear layer without `outputs`",
+            });
+        }
+        Ok(Model::new(self.clone(), shape, layers))
+    }
+}
+
+impl LayerSpec {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Conv2d { .. } => "conv2d",
+            Self::Linear { .. } => "linear",
+            Self::MaxPool { .. } => "max_pool",
+            Self::AveragePool { .. } => "average_pool",
+            Self::Dropout { .. } => "dropout",
+            Self::Relu => "relu",
+            Self::Tanh => "tanh",
+        }
+    }
+
+    /// The layer, number `i` of its model, for inputs of `x`; or what it would need.
+    fn build(&self, i: u64, x: Shape, classes: u32) -> Result<Box<dyn Layer>, String> {
+        let Shape { c, h, w } = x;
+        Ok(match *self {
+            Self::Conv2d { outputs, kernel, stride, pad } => {
+                fits(x, kernel, stride, pad)?;
+                if outputs == 0 {
+                    return Err("at least one output".into());
+                }
+                let g = conv2d::Geometry { ci: c, h, w, co: outputs, kh: kernel, kw: kernel, stride, pad };
+                Box::new(Conv2d::new(g))
+            }
+            Self::Linear { outputs, zero } => {
+                let co = outputs.unwrap_or(classes as usize);
+                if co == 0 {
+                    return Err("at least one output".into());
+                }
+                Box::new(Linear { ci: x.len(), co, zero })
+            }
+            Self::MaxPool { kernel, stride, pad } => pooling(PoolKind::Max, x, kernel, stride, pad)?,
+            Self::AveragePool { kernel, stride, pad } => pooling(PoolKind::Average, x, kernel, stride, pad)?,
+            Self::Dropout { rate } if !(0.0..1.0).contains(&rate) => {
+                return Err("a rate from 0 to below 1".into());
+            }
+            Self::Dropout { rate } => Box::new(Dropout { rate, layer: i, shape: x }),
+            Self::Relu => Box::new(Activation { kind: ActivationKind::Relu, shape: x }),
+            Self::Tanh => Box::new(Activation { kind: ActivationKind::Tanh, shape: x }),
+        })
+    }
+}
+
+fn pooling(kind: PoolKind, x: Shape, k: usize, stride: Option<usize>, pad: usize) -> Result<Box<dyn Layer>, String> {
+    let stride = stride.unwrap_or(k);
+    fits(x, k, stride, pad)?;
+    if pad > k / 2 {
+        return Err(format!("padding of at most half the window, {}", k / 2));
+    }
+    let Shape { c, h, w } = x;
+    Ok(Box::new(Pool::new(kind, pool::Geometry { c, h, w, k, stride, pad })))
+}
+
+/// Whether windows of `k` fit into the padded image.
+fn fits(x: Shape, k: usize, stride: usize, pad: usize) -> Result<(), String> {
+    if k == 0 || stride == 0 {
+        return Err("a kernel and a stride of at least 1".into());
+    }
+    if x.h + 2 * pad < k || x.w + 2 * pad < k {
+        return Err(format!("room for a {k}×{k} window with padding {pad}"));
+    }
+    Ok(())
+}
