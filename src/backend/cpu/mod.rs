@@ -4,6 +4,7 @@
 //! serves every node of a cluster.
 
 mod blas;
+pub mod conv2d;
 pub mod linear;
 mod narrow;
 pub mod scale;

@@ -1,0 +1,238 @@
+//! Two-dimensional convolution: `y[o, i, j] = b[o] + Σ w[o, c, p, q] · x[c, i·stride + p − pad, j·stride + q − pad]`.
+//!
+//! Shapes, all row-major: `x: (n, ci, h, w)`, `w: (co, ci, kh, kw)`, `b: (co)`, `y: (n, co, oh, ow)`.
+//! Cost of each pass: 2·n·co·oh·ow·ci·kh·kw FLOP; the methods differ in how near they come to the machine's limit.
+
+mod gemm;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+/// Sizes of one layer, for one sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Channels in.
+    pub ci: usize,
+    /// Rows in.
+    pub h: usize,
+    /// Columns in.
+    pub w: usize,
+    /// Channels out.
+    pub co: usize,
+    /// Rows of the kernel.
+    pub kh: usize,
+    /// Columns of the kernel.
+    pub kw: usize,
+    /// Step of the kernel, in both directions.
+    pub stride: usize,
+    /// Zeros around the input, on all four sides.
+    pub pad: usize,
+}
+
+impl Geometry {
+    /// Rows out.
+    pub fn oh(&self) -> usize {
+        (self.h + 2 * self.pad - self.kh) / self.stride + 1
+    }
+
+    /// Columns out.
+    pub fn ow(&self) -> usize {
+        (self.w + 2 * self.pad - self.kw) / self.stride + 1
+    }
+
+    /// Values of a sample's input.
+    pub fn inputs(&self) -> usize {
+        self.ci * self.h * self.w
+    }
+
+    /// Values of a sample's output.
+    pub fn outputs(&self) -> usize {
+        self.co * self.pixels()
+    }
+
+    /// Values of the weights.
+    pub fn weights(&self) -> usize {
+        self.co * self.taps()
+    }
+
+    /// Positions of a sample's output.
+    fn pixels(&self) -> usize {
+        self.oh() * self.ow()
+    }
+
+    /// Weights of one output channel.
+    fn taps(&self) -> usize {
+        self.ci * self.kh * self.kw
+    }
+}
+
+/// What is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pass {
+    /// `y` from `x`.
+    Forward,
+    /// Gradients of weights and biases from `x` and `dy`.
+    GradParams,
+    /// `dx` from `dy`.
+    GradInput,
+}
+
+impl Pass {
+    /// All passes.
+    pub const ALL: [Self; 3] = [Self::Forward, Self::GradParams, Self::GradInput];
+}
+
+/// How it is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Patches as columns of a matrix, block by block, and BLAS.
+    Gemm,
+}
+
+/// One layer's convolution: its sizes, a method for each pass, and the memory they work in.
+#[derive(Debug)]
+pub struct Conv2d {
+    g: Geometry,
+    chosen: [Method; 3],
+    scratch: Scratch,
+}
+
+impl Conv2d {
+    /// A convolution of this geometry, with methods chosen by its sizes. The kernel must fit in the padded input.
+    pub fn new(g: Geometry) -> Self {
+        assert!(
+            g.stride > 0 && g.kh > 0 && g.kw > 0 && g.ci > 0 && g.co > 0,
+            "no size of a convolution is zero: {g:?}"
+        );
+        assert!(
+            g.kh <= g.h + 2 * g.pad && g.kw <= g.w + 2 * g.pad,
+            "the kernel fits in the padded input: {g:?}"
+        );
+        Self {
+            g,
+            chosen: [Method::Gemm; 3],
+            scratch: Scratch::default(),
+        }
+    }
+
+    /// The sizes.
+    pub fn geometry(&self) -> Geometry {
+        self.g
+    }
+
+    /// The methods that can do this pass here.
+    pub fn methods(&self, _pass: Pass) -> Vec<Method> {
+        vec![Method::Gemm]
+    }
+
+    /// The method of this pass.
+    pub fn method(&self, pass: Pass) -> Method {
+        self.chosen[pass as usize]
+    }
+
+    /// Uses this method, which must be among [`methods`](Self::methods), for this pass.
+    pub fn select(&mut self, pass: Pass, method: Method) {
+        assert!(
+            self.methods(pass).contains(&method),
+            "{method:?} cannot do {pass:?} of {:?}",
+            self.g
+        );
+        self.chosen[pass as usize] = method;
+    }
+
+    /// `y = x ∗ w + b` for `n` samples.
+    pub fn forward(&mut self, n: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
+        let g = self.g;
+        assert!(x.len() == n * g.inputs() && y.len() == n * g.outputs());
+        assert!(w.len() == g.weights() && b.len() == g.co);
+        if n == 0 {
+            return;
+        }
+        let method = self.method(Pass::Forward);
+        let scratch = self.memory();
+        match method {
+            Method::Gemm => gemm::forward(&g, x, w, b, y, scratch),
+        }
+    }
+
+    /// Sets `dw` and `db` to the gradients of weights and biases, summed over `n` samples.
+    pub fn grad_params(&mut self, n: usize, x: &[f32], dy: &[f32], dw: &mut [f32], db: &mut [f32]) {
+        let g = self.g;
+        assert!(x.len() == n * g.inputs() && dy.len() == n * g.outputs());
+        assert!(dw.len() == g.weights() && db.len() == g.co);
+        db.fill(0.0);
+        for sample in dy.chunks_exact(g.outputs()) {
+            let planes = sample.chunks_exact(g.pixels());
+            db.iter_mut()
+                .zip(planes)
+                .for_each(|(db, plane)| *db += sum(plane));
+        }
+        if n == 0 {
+            return dw.fill(0.0);
+        }
+        let method = self.method(Pass::GradParams);
+        let scratch = self.memory();
+        match method {
+            Method::Gemm => gemm::grad_weights(&g, x, dy, dw, scratch),
+        }
+    }
+
+    /// Sets `dx` to the gradient of the input of `n` samples.
+    pub fn grad_input(&mut self, n: usize, dy: &[f32], w: &[f32], dx: &mut [f32]) {
+        let g = self.g;
+        assert!(dy.len() == n * g.outputs() && dx.len() == n * g.inputs());
+        assert!(w.len() == g.weights());
+        if n == 0 {
+            return;
+        }
+        let method = self.method(Pass::GradInput);
+        let scratch = self.memory();
+        match method {
+            Method::Gemm => gemm::grad_input(&g, dy, w, dx, scratch),
+        }
+    }
+
+    /// The memory to work in, at once as large as any pass needs: later calls allocate nothing.
+    fn memory(&mut self) -> &mut [f32] {
+        let need = Pass::ALL.map(|pass| match self.method(pass) {
+            Method::Gemm => gemm::memory(&self.g),
+        });
+        self.scratch.at_least(need.into_iter().fold(0, usize::max))
+    }
+}
+
+/// Memory that grows to the largest need and starts on a cache line.
+#[derive(Debug, Default)]
+struct Scratch(Vec<f32>);
+
+impl Scratch {
+    /// Floats of a cache line.
+    const LINE: usize = 16;
+
+    fn at_least(&mut self, len: usize) -> &mut [f32] {
+        if self.0.len() < len + Self::LINE {
+            self.0 = vec![0.0; len + Self::LINE];
+        }
+        let skip = self.0.as_ptr().align_offset(4 * Self::LINE);
+        &mut self.0[skip.min(Self::LINE)..][..len]
+    }
+}
+
+/// The outputs, along one axis, for which this tap of the kernel lies in the input and not in the padding.
+fn inside(g: &Geometry, tap: usize, size: usize, outputs: usize) -> Range<usize> {
+    let first = g.pad.saturating_sub(tap).div_ceil(g.stride).min(outputs);
+    let end = (size + g.pad).saturating_sub(tap).div_ceil(g.stride);
+    first..end.clamp(first, outputs)
+}
+
+/// The sum of values, in 16 strands: a single one would wait for each addition.
+fn sum(values: &[f32]) -> f32 {
+    let mut strands = [0.0; 16];
+    let chunks = values.chunks_exact(16);
+    let rest: f32 = chunks.remainder().iter().sum();
+    for chunk in chunks {
+        strands.iter_mut().zip(chunk).for_each(|(s, v)| *s += v);
+    }
+    strands.iter().sum::<f32>() + rest
+}
