@@ -3,14 +3,18 @@
 //! Kernels are compiled for several instruction sets and chosen at run time by [`has_avx2`], so that one program
 //! serves every node of a cluster.
 
+pub mod activation;
 mod blas;
 pub mod conv2d;
+pub mod dropout;
 pub mod linear;
 mod narrow;
 pub mod scale;
 pub mod softmax;
+mod wide;
 
 pub use blas::one_blas_thread;
+use wide::wide;
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]

@@ -89,7 +89,7 @@ fn exp_all_anywhere(values: &mut [f32]) {
 ///
 /// x = n·ln 2 + r with |r| ≤ ln 2 / 2; a polynomial for eʳ, and 2ⁿ by its bits.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(super) fn exp(x: f32) -> f32 {
     const ROUND: f32 = 12_582_912.0; // 1.5 · 2²³: adding it leaves the integer in the low bits.
     let x = if x < -87.0 { -87.0 } else { x };
     let shifted = x * std::f32::consts::LOG2_E + ROUND;
