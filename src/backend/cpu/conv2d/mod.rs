@@ -3,6 +3,7 @@
 //! Shapes, all row-major: `x: (n, ci, h, w)`, `w: (co, ci, kh, kw)`, `b: (co)`, `y: (n, co, oh, ow)`.
 //! Cost of each pass: 2·n·co·oh·ow·ci·kh·kw FLOP; the methods differ in how near they come to the machine's limit.
 
+mod direct;
 mod gemm;
 #[cfg(test)]
 mod tests;
@@ -88,6 +89,8 @@ impl Pass {
 pub enum Method {
     /// Patches as columns of a matrix, block by block, and BLAS.
     Gemm,
+    /// Own loops over eight samples at a time, for few channels.
+    Direct,
 }
 
 /// One layer's convolution: its sizes, a method for each pass, and the memory they work in.
@@ -111,7 +114,7 @@ impl Conv2d {
         );
         Self {
             g,
-            chosen: [Method::Gemm; 3],
+            chosen: Pass::ALL.map(|pass| presumed(&g, pass)),
             scratch: Scratch::default(),
         }
     }
@@ -122,8 +125,12 @@ impl Conv2d {
     }
 
     /// The methods that can do this pass here.
-    pub fn methods(&self, _pass: Pass) -> Vec<Method> {
-        vec![Method::Gemm]
+    pub fn methods(&self, pass: Pass) -> Vec<Method> {
+        let mut methods = vec![Method::Gemm];
+        if direct::can(&self.g, pass) {
+            methods.push(Method::Direct);
+        }
+        methods
     }
 
     /// The method of this pass.
@@ -153,6 +160,7 @@ impl Conv2d {
         let scratch = self.memory();
         match method {
             Method::Gemm => gemm::forward(&g, x, w, b, y, scratch),
+            Method::Direct => direct::forward(&g, x, w, b, y, scratch),
         }
     }
 
@@ -175,6 +183,7 @@ impl Conv2d {
         let scratch = self.memory();
         match method {
             Method::Gemm => gemm::grad_weights(&g, x, dy, dw, scratch),
+            Method::Direct => direct::grad_weights(&g, x, dy, dw, scratch),
         }
     }
 
@@ -190,6 +199,7 @@ impl Conv2d {
         let scratch = self.memory();
         match method {
             Method::Gemm => gemm::grad_input(&g, dy, w, dx, scratch),
+            Method::Direct => direct::grad_input(&g, dy, w, dx, scratch),
         }
     }
 
@@ -197,10 +207,24 @@ impl Conv2d {
     fn memory(&mut self) -> &mut [f32] {
         let need = Pass::ALL.map(|pass| match self.method(pass) {
             Method::Gemm => gemm::memory(&self.g),
+            Method::Direct => direct::memory(&self.g, pass),
         });
         self.scratch.at_least(need.into_iter().fold(0, usize::max))
     }
 }
+
+/// The method that is fastest as far as sizes tell.
+fn presumed(g: &Geometry, pass: Pass) -> Method {
+    let few = g.ci.min(g.co) <= 64 && g.weights() <= FEW;
+    if few && direct::can(g, pass) {
+        Method::Direct
+    } else {
+        Method::Gemm
+    }
+}
+
+/// Weights that stay in the second-level cache beside the planes of eight samples.
+const FEW: usize = 1 << 15;
 
 /// Memory that grows to the largest need and starts on a cache line.
 #[derive(Debug, Default)]
