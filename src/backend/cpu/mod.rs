@@ -8,12 +8,13 @@ mod blas;
 pub mod dropout;
 pub mod linear;
 mod narrow;
+pub mod pool;
 pub mod scale;
 pub mod softmax;
 mod wide;
 
 pub use blas::one_blas_thread;
-use wide::wide;
+use wide::{Work, wide};
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]
