@@ -4,9 +4,11 @@
 //! serves every node of a cluster.
 
 pub mod activation;
+pub mod batch_norm;
 mod blas;
 pub mod dropout;
 pub mod linear;
+pub mod local_response;
 mod narrow;
 pub mod pool;
 pub mod scale;
