@@ -4,17 +4,20 @@
 //! serves every node of a cluster.
 
 pub mod activation;
+pub mod batch_norm;
 mod blas;
 pub mod conv2d;
 pub mod dropout;
 pub mod linear;
+pub mod local_response;
 mod narrow;
+pub mod pool;
 pub mod scale;
 pub mod softmax;
 mod wide;
 
 pub use blas::one_blas_thread;
-use wide::wide;
+use wide::{Work, wide};
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]
