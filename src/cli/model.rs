@@ -32,11 +32,28 @@ pub(super) enum ModelCommand {
 
 impl ModelCommand {
     pub(super) fn resolve(self) -> Settings {
-        let Self::Show { model, input, classes, batch } = self;
+        let Self::Show {
+            model,
+            input,
+            classes,
+            batch,
+        } = self;
         let (home, many) = match model.as_str() {
-            "alexnet" => (Shape { c: 3, h: 224, w: 224 }, 1000),
+            "alexnet" => (
+                Shape {
+                    c: 3,
+                    h: 224,
+                    w: 224,
+                },
+                1000,
+            ),
             _ => (Shape { c: 1, h: 28, w: 28 }, 10),
         };
-        Settings { model, input: input.unwrap_or(home), classes: classes.unwrap_or(many), batch }
+        Settings {
+            model,
+            input: input.unwrap_or(home),
+            classes: classes.unwrap_or(many),
+            batch,
+        }
     }
 }

@@ -78,7 +78,11 @@ impl Batch {
             .iter()
             .take(AHEAD)
             .for_each(|&index| data.prefetch(index as usize));
-        let prefetch = |i: usize| indices.get(i + AHEAD).map(|&index| data.prefetch(index as usize));
+        let prefetch = |i: usize| {
+            indices
+                .get(i + AHEAD)
+                .map(|&index| data.prefetch(index as usize))
+        };
         match &mut self.images {
             Images::Bytes(pixels) => {
                 pixels.resize(n * each, 0);

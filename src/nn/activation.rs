@@ -42,15 +42,15 @@ impl Layer for Activation {
 
     fn apply(&mut self, _pass: Pass, x: &mut [f32]) {
         match self.kind {
-            Kind::Relu => activation::relu_in_place(x),
-            Kind::Tanh => activation::tanh_in_place(x),
+            Kind::Relu => activation::relu(x),
+            Kind::Tanh => activation::tanh(x),
         }
     }
 
     fn apply_back(&mut self, _pass: Pass, y: &[f32], dy: &mut [f32]) {
         match self.kind {
-            Kind::Relu => activation::relu_backward_in_place(y, dy),
-            Kind::Tanh => activation::tanh_backward_in_place(y, dy),
+            Kind::Relu => activation::relu_backward(y, dy),
+            Kind::Tanh => activation::tanh_backward(y, dy),
         }
     }
 }

@@ -14,7 +14,10 @@ pub(super) struct Conv2d {
 
 impl Conv2d {
     pub(super) fn new(g: Geometry) -> Self {
-        Self { g, kernel: Kernel::new(g) }
+        Self {
+            g,
+            kernel: Kernel::new(g),
+        }
     }
 
     fn weights(&self) -> usize {
@@ -33,7 +36,11 @@ impl Layer for Conv2d {
     }
 
     fn output(&self) -> Shape {
-        Shape { c: self.g.co, h: self.g.oh(), w: self.g.ow() }
+        Shape {
+            c: self.g.co,
+            h: self.g.oh(),
+            w: self.g.ow(),
+        }
     }
 
     fn tensors(&self) -> Vec<(&'static str, Vec<usize>)> {
@@ -47,7 +54,11 @@ impl Layer for Conv2d {
 
     fn flops(&self) -> Flops {
         let product = 2.0 * (self.weights() * self.g.oh() * self.g.ow()) as f64;
-        Flops { forward: product, grad_params: product, grad_input: product }
+        Flops {
+            forward: product,
+            grad_params: product,
+            grad_input: product,
+        }
     }
 
     fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
@@ -58,9 +69,11 @@ impl Layer for Conv2d {
     fn backward(&mut self, pass: Pass, work: Backward) {
         let weights = self.weights();
         let (dw, db) = work.grads.split_at_mut(weights);
-        self.kernel.grad_params(pass.n, work.x.floats(), work.dy, dw, db);
+        self.kernel
+            .grad_params(pass.n, work.x.floats(), work.dy, dw, db);
         if let Some(dx) = work.dx {
-            self.kernel.grad_input(pass.n, work.dy, &work.params[..weights], dx);
+            self.kernel
+                .grad_input(pass.n, work.dy, &work.params[..weights], dx);
         }
     }
 }

@@ -15,7 +15,12 @@ pub(super) struct Dropout {
 impl Dropout {
     fn mask(&self, pass: Pass, values: &mut [f32]) {
         if pass.training {
-            let mask = Mask { seed: pass.draw.seed, layer: self.layer, step: pass.draw.step, rate: self.rate };
+            let mask = Mask {
+                seed: pass.draw.seed,
+                layer: self.layer,
+                step: pass.draw.step,
+                rate: self.rate,
+            };
             mask.apply_in_place(pass.samples, values);
         }
     }

@@ -59,7 +59,8 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
         h: input[1] as usize,
         w: input[2] as usize,
     };
-    let spec = Spec::parse(&text).map_err(|problem| bad(format!("its model cannot be read: {problem}")))?;
+    let spec = Spec::parse(&text)
+        .map_err(|problem| bad(format!("its model cannot be read: {problem}")))?;
     let model = spec
         .build(shape, number("classes", 1)?[0] as u32)
         .map_err(|error| bad(error.to_string()))?;

@@ -117,5 +117,7 @@ pub struct Backward<'a> {
 /// Uniform in ±1/√inputs: what PyTorch starts linear layers and convolutions from, weights and biases alike.
 pub(super) fn uniform(stream: &mut Stream, inputs: usize, params: &mut [f32]) {
     let bound = 1.0 / (inputs as f32).sqrt();
-    params.iter_mut().for_each(|param| *param = stream.between(-bound, bound));
+    params
+        .iter_mut()
+        .for_each(|param| *param = stream.between(-bound, bound));
 }

@@ -16,7 +16,11 @@ pub(super) struct Linear {
 
 impl Linear {
     fn geometry(&self, n: usize) -> Geometry {
-        Geometry { n, ci: self.ci, co: self.co }
+        Geometry {
+            n,
+            ci: self.ci,
+            co: self.co,
+        }
     }
 }
 
@@ -26,7 +30,11 @@ impl Layer for Linear {
     }
 
     fn output(&self) -> Shape {
-        Shape { c: self.co, h: 1, w: 1 }
+        Shape {
+            c: self.co,
+            h: 1,
+            w: 1,
+        }
     }
 
     fn tensors(&self) -> Vec<(&'static str, Vec<usize>)> {
@@ -42,7 +50,11 @@ impl Layer for Linear {
 
     fn flops(&self) -> Flops {
         let product = 2.0 * self.ci as f64 * self.co as f64;
-        Flops { forward: product, grad_params: product, grad_input: product }
+        Flops {
+            forward: product,
+            grad_params: product,
+            grad_input: product,
+        }
     }
 
     fn takes_bytes(&self) -> bool {

@@ -81,12 +81,32 @@ impl Model {
             buffers += usize::from(!in_place);
             let (inputs, outputs) = (shape.len(), layer.output().len());
             shape = layer.output();
-            stages.push(Stage { range: start..end, reads, writes: buffers - 1, in_place, inputs, outputs });
+            stages.push(Stage {
+                range: start..end,
+                reads,
+                writes: buffers - 1,
+                in_place,
+                inputs,
+                outputs,
+            });
         }
         let takes_bytes = layers[0].takes_bytes();
-        let tape = Tape { buffers: vec![Vec::new(); buffers], entry: Vec::new(), takes_bytes };
+        let tape = Tape {
+            buffers: vec![Vec::new(); buffers],
+            entry: Vec::new(),
+            takes_bytes,
+        };
         let slopes = [Vec::new(), Vec::new()];
-        Self { spec, input, classes: shape.len(), layers, stages, tensors, tape, slopes }
+        Self {
+            spec,
+            input,
+            classes: shape.len(),
+            layers,
+            stages,
+            tensors,
+            tape,
+            slopes,
+        }
     }
 
     /// The table of parameters: which range of the arenas is which tensor.
@@ -111,7 +131,11 @@ impl Model {
 
     /// Floating-point operations to train on one sample.
     pub fn flops(&self) -> f64 {
-        let all = self.layers.iter().map(|layer| layer.flops()).zip(&self.stages);
+        let all = self
+            .layers
+            .iter()
+            .map(|layer| layer.flops())
+            .zip(&self.stages);
         let needed = all.map(|(flops, stage)| {
             flops.forward + flops.grad_params + stage.reads.map_or(0.0, |_| flops.grad_input)
         });
@@ -133,20 +157,46 @@ impl Model {
     pub fn floats(&self, n: usize) -> usize {
         let written = self.stages.iter().filter(|stage| !stage.in_place);
         let outputs: usize = written.map(|stage| stage.outputs).sum();
-        let largest = self.stages.iter().map(|stage| stage.outputs).max().unwrap_or(0);
+        let largest = self
+            .stages
+            .iter()
+            .map(|stage| stage.outputs)
+            .max()
+            .unwrap_or(0);
         n * (outputs + 2 * largest)
     }
 
     /// Losses and right answers over `batch`.
     pub fn evaluate(&mut self, params: &[f32], batch: &Batch) -> Tally {
         let (n, samples) = (batch.len(), batch.samples());
-        self.forward(Pass { n, training: false, draw: Draw::default(), samples }, params, batch);
+        self.forward(
+            Pass {
+                n,
+                training: false,
+                draw: Draw::default(),
+                samples,
+            },
+            params,
+            batch,
+        );
         self.losses(batch, 0.0)
     }
 
     /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.
-    pub fn gradients(&mut self, params: &[f32], batch: &Batch, draw: Draw, scale: f32, grads: &mut [f32]) -> Tally {
-        let pass = Pass { n: batch.len(), training: true, draw, samples: batch.samples() };
+    pub fn gradients(
+        &mut self,
+        params: &[f32],
+        batch: &Batch,
+        draw: Draw,
+        scale: f32,
+        grads: &mut [f32],
+    ) -> Tally {
+        let pass = Pass {
+            n: batch.len(),
+            training: true,
+            draw,
+            samples: batch.samples(),
+        };
         self.forward(pass, params, batch);
         let tally = self.losses(batch, scale);
         self.backward(pass, params, batch, grads);
@@ -221,9 +271,9 @@ impl Tape {
         match (&batch.images, stage.reads) {
             (_, Some(buffer)) => Input::Floats(&self.buffers[buffer][..batch.len() * stage.inputs]),
             (Images::Floats(values), None) => Input::Floats(values),
-            (Images::Bytes(pixels), None) => {
-                self.raw(batch).unwrap_or(Input::Floats(&self.entry[..pixels.len()]))
-            }
+            (Images::Bytes(pixels), None) => self
+                .raw(batch)
+                .unwrap_or(Input::Floats(&self.entry[..pixels.len()])),
         }
     }
 
@@ -231,7 +281,11 @@ impl Tape {
     fn raw<'a>(&self, batch: &'a Batch) -> Option<Input<'a>> {
         match (&batch.images, batch.scaling.uniform()) {
             (Images::Bytes(pixels), Some((factor, shift))) if self.takes_bytes => {
-                Some(Input::Bytes { pixels, factor, shift })
+                Some(Input::Bytes {
+                    pixels,
+                    factor,
+                    shift,
+                })
             }
             _ => None,
         }

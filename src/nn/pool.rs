@@ -24,7 +24,11 @@ pub(super) struct Pool {
 
 impl Pool {
     pub(super) fn new(kind: Kind, g: Geometry) -> Self {
-        Self { kind, g, places: Vec::new() }
+        Self {
+            kind,
+            g,
+            places: Vec::new(),
+        }
     }
 }
 
@@ -37,7 +41,11 @@ impl Layer for Pool {
     }
 
     fn output(&self) -> Shape {
-        Shape { c: self.g.c, h: self.g.oh(), w: self.g.ow() }
+        Shape {
+            c: self.g.c,
+            h: self.g.oh(),
+            w: self.g.ow(),
+        }
     }
 
     fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {

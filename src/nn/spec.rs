@@ -90,7 +90,9 @@ impl Spec {
     /// Reads a TOML file; what is wrong in it is named with its line.
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-        Self::parse(&text).map_err(|problem| Error::file(path, problem, "see `phalanx help model` for the layers"))
+        Self::parse(&text).map_err(|problem| {
+            Error::file(path, problem, "see `phalanx help model` for the layers")
+        })
     }
 
     /// As `read`, from text.
@@ -99,7 +101,10 @@ impl Spec {
         // The name becomes part of a folder's.
         let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if spec.name.is_empty() || !spec.name.chars().all(fine) {
-            return Err(format!("name `{}`: expected letters, digits, - and _", spec.name));
+            return Err(format!(
+                "name `{}`: expected letters, digits, - and _",
+                spec.name
+            ));
         }
         if spec.layers.is_empty() {
             return Err("a model needs at least one layer".into());
@@ -117,12 +122,14 @@ impl Spec {
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         let mut x = shape;
         for (i, spec) in self.layers.iter().enumerate() {
-            let layer = spec.build(i as u64, x, classes).map_err(|problem| Error::Mismatch {
-                what: format!("layer {i} of {} ({})", self.name, spec.name()),
-                expected: problem,
-                got: format!("an input of {x}"),
-                hint: "use images that the model is made for, or change the layer",
-            })?;
+            let layer = spec
+                .build(i as u64, x, classes)
+                .map_err(|problem| Error::Mismatch {
+                    what: format!("layer {i} of {} ({})", self.name, spec.name()),
+                    expected: problem,
+                    got: format!("an input of {x}"),
+                    hint: "use images that the model is made for, or change the layer",
+                })?;
             x = layer.output();
             layers.push(layer);
         }
@@ -155,12 +162,26 @@ impl LayerSpec {
     fn build(&self, i: u64, x: Shape, classes: u32) -> Result<Box<dyn Layer>, String> {
         let Shape { c, h, w } = x;
         Ok(match *self {
-            Self::Conv2d { outputs, kernel, stride, pad } => {
+            Self::Conv2d {
+                outputs,
+                kernel,
+                stride,
+                pad,
+            } => {
                 fits(x, kernel, stride, pad)?;
                 if outputs == 0 {
                     return Err("at least one output".into());
                 }
-                let g = conv2d::Geometry { ci: c, h, w, co: outputs, kh: kernel, kw: kernel, stride, pad };
+                let g = conv2d::Geometry {
+                    ci: c,
+                    h,
+                    w,
+                    co: outputs,
+                    kh: kernel,
+                    kw: kernel,
+                    stride,
+                    pad,
+                };
                 Box::new(Conv2d::new(g))
             }
             Self::Linear { outputs, zero } => {
@@ -168,28 +189,66 @@ impl LayerSpec {
                 if co == 0 {
                     return Err("at least one output".into());
                 }
-                Box::new(Linear { ci: x.len(), co, zero })
+                Box::new(Linear {
+                    ci: x.len(),
+                    co,
+                    zero,
+                })
             }
-            Self::MaxPool { kernel, stride, pad } => pooling(PoolKind::Max, x, kernel, stride, pad)?,
-            Self::AveragePool { kernel, stride, pad } => pooling(PoolKind::Average, x, kernel, stride, pad)?,
+            Self::MaxPool {
+                kernel,
+                stride,
+                pad,
+            } => pooling(PoolKind::Max, x, kernel, stride, pad)?,
+            Self::AveragePool {
+                kernel,
+                stride,
+                pad,
+            } => pooling(PoolKind::Average, x, kernel, stride, pad)?,
             Self::Dropout { rate } if !(0.0..1.0).contains(&rate) => {
                 return Err("a rate from 0 to below 1".into());
             }
-            Self::Dropout { rate } => Box::new(Dropout { rate, layer: i, shape: x }),
-            Self::Relu => Box::new(Activation { kind: ActivationKind::Relu, shape: x }),
-            Self::Tanh => Box::new(Activation { kind: ActivationKind::Tanh, shape: x }),
+            Self::Dropout { rate } => Box::new(Dropout {
+                rate,
+                layer: i,
+                shape: x,
+            }),
+            Self::Relu => Box::new(Activation {
+                kind: ActivationKind::Relu,
+                shape: x,
+            }),
+            Self::Tanh => Box::new(Activation {
+                kind: ActivationKind::Tanh,
+                shape: x,
+            }),
         })
     }
 }
 
-fn pooling(kind: PoolKind, x: Shape, k: usize, stride: Option<usize>, pad: usize) -> Result<Box<dyn Layer>, String> {
+fn pooling(
+    kind: PoolKind,
+    x: Shape,
+    k: usize,
+    stride: Option<usize>,
+    pad: usize,
+) -> Result<Box<dyn Layer>, String> {
     let stride = stride.unwrap_or(k);
     fits(x, k, stride, pad)?;
     if pad > k / 2 {
         return Err(format!("padding of at most half the window, {}", k / 2));
     }
     let Shape { c, h, w } = x;
-    Ok(Box::new(Pool::new(kind, pool::Geometry { c, h, w, k, stride, pad })))
+    Ok(Box::new(Pool::new(
+        kind,
+        pool::Geometry {
+            c,
+            h,
+            w,
+            k,
+            stride,
+            pad,
+        },
+    )))
 }
 
 /// Whether windows of `k` fit into the padded image.

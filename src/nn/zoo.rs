@@ -24,22 +24,45 @@ pub fn is_file(name: &str) -> bool {
 pub fn spec(name: &str) -> Result<Spec> {
     let layers = match name {
         _ if is_file(name) => return Spec::read(Path::new(name)),
-        "softmax" => vec![LayerSpec::Linear { outputs: None, zero: true }],
-        "mlp" => vec![linear(256), LayerSpec::Relu, linear(128), LayerSpec::Relu, logits()],
+        "softmax" => vec![LayerSpec::Linear {
+            outputs: None,
+            zero: true,
+        }],
+        "mlp" => vec![
+            linear(256),
+            LayerSpec::Relu,
+            linear(128),
+            LayerSpec::Relu,
+            logits(),
+        ],
         "lenet" => lenet(),
         "alexnet" => alexnet(),
         _ => {
             let names = NAMES.join(", ");
-            return Err(Error::Usage(format!("there is no model `{name}`; there are: {names}")));
+            return Err(Error::Usage(format!(
+                "there is no model `{name}`; there are: {names}"
+            )));
         }
     };
-    Ok(Spec { name: name.into(), layers })
+    Ok(Spec {
+        name: name.into(),
+        layers,
+    })
 }
 
 /// LeNet-5 for 28×28 with rectifiers and average pooling.
 fn lenet() -> Vec<LayerSpec> {
-    let pool = LayerSpec::AveragePool { kernel: 2, stride: None, pad: 0 };
-    let convolution = |outputs, pad| LayerSpec::Conv2d { outputs, kernel: 5, stride: 1, pad };
+    let pool = LayerSpec::AveragePool {
+        kernel: 2,
+        stride: None,
+        pad: 0,
+    };
+    let convolution = |outputs, pad| LayerSpec::Conv2d {
+        outputs,
+        kernel: 5,
+        stride: 1,
+        pad,
+    };
     vec![
         convolution(6, 2),
         LayerSpec::Relu,
@@ -57,8 +80,17 @@ fn lenet() -> Vec<LayerSpec> {
 
 /// AlexNet in its one-tower form for 3×224×224: 61.1 million parameters for 1000 classes.
 fn alexnet() -> Vec<LayerSpec> {
-    let pool = LayerSpec::MaxPool { kernel: 3, stride: Some(2), pad: 0 };
-    let convolution = |outputs, kernel, stride, pad| LayerSpec::Conv2d { outputs, kernel, stride, pad };
+    let pool = LayerSpec::MaxPool {
+        kernel: 3,
+        stride: Some(2),
+        pad: 0,
+    };
+    let convolution = |outputs, kernel, stride, pad| LayerSpec::Conv2d {
+        outputs,
+        kernel,
+        stride,
+        pad,
+    };
     vec![
         convolution(64, 11, 4, 2),
         LayerSpec::Relu,
@@ -84,10 +116,16 @@ fn alexnet() -> Vec<LayerSpec> {
 }
 
 fn linear(outputs: usize) -> LayerSpec {
-    LayerSpec::Linear { outputs: Some(outputs), zero: false }
+    LayerSpec::Linear {
+        outputs: Some(outputs),
+        zero: false,
+    }
 }
 
 /// The last layer: one output for each class.
 fn logits() -> LayerSpec {
-    LayerSpec::Linear { outputs: None, zero: false }
+    LayerSpec::Linear {
+        outputs: None,
+        zero: false,
+    }
 }

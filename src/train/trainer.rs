@@ -126,7 +126,16 @@ impl Trainer {
             Reduce::Mean => 1.0 / samples as f32,
             Reduce::Sum => size as f32 / samples as f32,
         };
-        let tally = self.model.gradients(&self.params, batch, Draw { seed: self.seed, step }, scale, self.grads.params());
+        let tally = self.model.gradients(
+            &self.params,
+            batch,
+            Draw {
+                seed: self.seed,
+                step,
+            },
+            scale,
+            self.grads.params(),
+        );
         self.grads.set_tally(tally);
         let computed = Instant::now();
         let mine = self.check(step, tally);

@@ -8,8 +8,9 @@ use crate::job::{LIMIT, folder, job, toml};
 use crate::launch::{run, skip};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 3] = [
+pub const JOBS: [(&str, fn()); 4] = [
     ("MNIST reaches the published figures", mnist),
+    ("a convolutional network trains from its name or a file", lenet),
     ("a bench prints the keys that scripts read", bench),
     ("the README's commands run", readme),
 ];
@@ -103,6 +104,25 @@ fn bench() {
         assert!(values["examples_per_s"].as_f64().unwrap() > 1000.0);
         assert_eq!(values["procs"], 2);
     }
+}
+
+/// A convolutional network does clearly better on digits than a linear model can, on one rank and on two.
+fn lenet() {
+    let folder = folder();
+    for size in [1, 2] {
+        let words = "train lenet train.h5 --test test.h5 --lr 0.1 --global-batch 20 --epochs 4";
+        job(size, folder.path(), &format!("{words} --out {size}"));
+        let result = toml(folder.path().join(size.to_string()).join("result.toml"));
+        let accuracy = result["test_accuracy"].as_float().unwrap();
+        assert!(accuracy > 0.9, "{size} ranks: accuracy {accuracy}");
+    }
+    let file = "name = \"small\"\n[[layer]]\nkind = \"conv2d\"\noutputs = 4\nkernel = 5\nstride = 2\n\
+        [[layer]]\nkind = \"relu\"\n[[layer]]\nkind = \"dropout\"\nrate = 0.2\n[[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("small.toml"), file).unwrap();
+    job(2, folder.path(), "train small.toml train.h5 --test test.h5 --epochs 2");
+    let line = job(2, folder.path(), "eval runs/small-001 test.h5 --json");
+    let result: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert!(result["model"] == "small" && result["accuracy"].as_f64().unwrap() > 0.5, "{line}");
 }
 
 /// Runs every `phalanx` line of the README's shell blocks, in order, in one folder.

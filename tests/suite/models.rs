@@ -6,7 +6,11 @@ use phalanx::data::{Batch, Dataset, Scaling, Shape};
 use phalanx::nn::{Draw, Spec, Tally, zoo};
 
 const DIGIT: Shape = Shape { c: 1, h: 28, w: 28 };
-const PHOTO: Shape = Shape { c: 3, h: 224, w: 224 };
+const PHOTO: Shape = Shape {
+    c: 3,
+    h: 224,
+    w: 224,
+};
 
 #[test]
 fn models_have_the_published_numbers_of_parameters() {
@@ -28,11 +32,22 @@ fn a_model_survives_being_written_down() {
 fn what_is_wrong_in_a_description_is_named_with_its_line() {
     let wrong = |text: &str, words: &[&str]| {
         let problem = Spec::parse(text).unwrap_err();
-        words.iter().for_each(|word| assert!(problem.contains(word), "{word} in\n{problem}"));
+        words
+            .iter()
+            .for_each(|word| assert!(problem.contains(word), "{word} in\n{problem}"));
     };
-    wrong("name = \"a\"\n\n[[layer]]\nkind = \"conv3d\"\n", &["line 3", "conv3d", "conv2d"]);
-    wrong("name = \"a\"\n[[layer]]\nkind = \"linear\"\nsize = 3\n", &["line 2", "size"]);
-    wrong("name = \"a\"\n[[layer]]\nkind = \"max_pool\"\n", &["kernel"]);
+    wrong(
+        "name = \"a\"\n\n[[layer]]\nkind = \"conv3d\"\n",
+        &["line 3", "conv3d", "conv2d"],
+    );
+    wrong(
+        "name = \"a\"\n[[layer]]\nkind = \"linear\"\nsize = 3\n",
+        &["line 2", "size"],
+    );
+    wrong(
+        "name = \"a\"\n[[layer]]\nkind = \"max_pool\"\n",
+        &["kernel"],
+    );
     wrong("name = \"a/b\"\n[[layer]]\nkind = \"linear\"\n", &["a/b"]);
     wrong("name = \"a\"\nlayer = []\n", &["at least one layer"]);
 }
@@ -41,7 +56,10 @@ fn what_is_wrong_in_a_description_is_named_with_its_line() {
 fn an_impossible_layer_is_named() {
     let small = Shape { c: 1, h: 8, w: 8 };
     let problem = zoo::build("lenet", small, 10).err().unwrap().to_string();
-    assert!(problem.contains("layer 3 of lenet (conv2d)") && problem.contains("1×"), "{problem}");
+    assert!(
+        problem.contains("layer 3 of lenet (conv2d)") && problem.contains("1×"),
+        "{problem}"
+    );
 }
 
 /// Central differences over a sample of the parameters of every tensor, in a model with each kind of layer.
@@ -59,7 +77,10 @@ fn gradients_of_stacked_layers_match_central_differences() {
         [[layer]]\nkind = \"linear\"\n";
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/contiguous.h5");
     let data = Dataset::open(&fixture).unwrap();
-    let mut model = Spec::parse(text).unwrap().build(data.shape, data.classes).unwrap();
+    let mut model = Spec::parse(text)
+        .unwrap()
+        .build(data.shape, data.classes)
+        .unwrap();
     let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
     batch.gather(&data, 0..10).unwrap();
     let params = model.init(5);
@@ -67,7 +88,11 @@ fn gradients_of_stacked_layers_match_central_differences() {
     let tally: Tally = model.gradients(&params, &batch, Draw::default(), 1.0, &mut grads);
     assert_eq!(tally, model.evaluate(&params, &batch));
     for tensor in model.tensors().to_vec() {
-        for i in tensor.range.clone().step_by((tensor.range.len() / 5).max(1)) {
+        for i in tensor
+            .range
+            .clone()
+            .step_by((tensor.range.len() / 5).max(1))
+        {
             let mut loss = |h: f32| {
                 let mut moved = params.clone();
                 moved[i] += h;
@@ -75,7 +100,12 @@ fn gradients_of_stacked_layers_match_central_differences() {
             };
             let slope = (loss(2e-3) - loss(-2e-3)) / 4e-3;
             let error = (slope - f64::from(grads[i])).abs();
-            assert!(error < 2e-2 * (1.0 + slope.abs()), "{} at {i}: {slope}, {}", tensor.name, grads[i]);
+            assert!(
+                error < 2e-2 * (1.0 + slope.abs()),
+                "{} at {i}: {slope}, {}",
+                tensor.name,
+                grads[i]
+            );
         }
     }
 }
@@ -86,7 +116,10 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
     let data = Dataset::open(&fixture).unwrap();
     let spec = "name = \"a\"\n[[layer]]\nkind = \"conv2d\"\noutputs = 5\nkernel = 3\n[[layer]]\nkind = \"relu\"\n\
         [[layer]]\nkind = \"max_pool\"\nkernel = 3\nstride = 2\n[[layer]]\nkind = \"linear\"\n";
-    let mut model = Spec::parse(spec).unwrap().build(data.shape, data.classes).unwrap();
+    let mut model = Spec::parse(spec)
+        .unwrap()
+        .build(data.shape, data.classes)
+        .unwrap();
     let params = model.init(1);
     let mut gradients = |range: std::ops::Range<usize>| {
         let mut batch = Batch::new(&data, &Scaling::unit(1));
@@ -98,6 +131,10 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
     let (whole, first, second) = (gradients(0..20), gradients(0..7), gradients(7..20));
     for i in 0..params.len() {
         let sum = first[i] + second[i];
-        assert!((whole[i] - sum).abs() < 1e-4 * (1.0 + sum.abs()), "{i}: {} and {sum}", whole[i]);
+        assert!(
+            (whole[i] - sum).abs() < 1e-4 * (1.0 + sum.abs()),
+            "{i}: {} and {sum}",
+            whole[i]
+        );
     }
 }
