@@ -7,7 +7,7 @@ mod direct;
 mod gemm;
 #[cfg(test)]
 mod tests;
-mod transform;
+mod tune;
 mod winograd;
 
 use std::ops::Range;
@@ -227,8 +227,11 @@ impl Conv2d {
 /// The method that is fastest as far as sizes tell.
 fn presumed(g: &Geometry, pass: Pass) -> Method {
     let few = g.ci.min(g.co) <= 64 && g.weights() <= FEW;
+    let many = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
     if few && direct::can(g, pass) {
         Method::Direct
+    } else if many && winograd::can(g, pass) {
+        Method::Winograd
     } else {
         Method::Gemm
     }

@@ -85,20 +85,47 @@ fn add(to: &mut Lanes, factor: f32, from: &Lanes) {
     }
 }
 
-/// Runs `f` compiled for AVX2 where the machine has it: `f` and what it calls must be inlined for that.
-pub(super) fn fastest(f: impl FnOnce()) {
-    #[cfg(target_arch = "x86_64")]
-    if super::super::has_avx2() {
-        // SAFETY: AVX2 and FMA were just found.
-        return unsafe { wide(f) };
+/// Writes the first `count` lanes.
+#[inline(always)]
+pub(super) fn put(values: &Lanes, count: usize, to: &mut [f32]) {
+    if count == WIDTH {
+        to[..WIDTH].copy_from_slice(values);
+    } else {
+        to[..count].copy_from_slice(&values[..count]);
     }
-    f();
+}
+
+/// Reads the first `count` lanes; the others are zero.
+#[inline(always)]
+pub(super) fn get(from: &[f32], count: usize) -> Lanes {
+    let mut values = [0.0; WIDTH];
+    if count == WIDTH {
+        values.copy_from_slice(&from[..WIDTH]);
+    } else {
+        values[..count].copy_from_slice(&from[..count]);
+    }
+    values
+}
+
+/// Loops that are worth compiling for several instruction sets. `run` and what it calls must always be inlined.
+pub(super) trait Stage {
+    fn run(self);
+}
+
+/// Runs a stage, compiled for AVX2 where the machine has it.
+pub(super) fn fastest(stage: impl Stage) {
+    #[cfg(target_arch = "x86_64")]
+    if super::super::super::has_avx2() {
+        // SAFETY: AVX2 and FMA were just found.
+        return unsafe { wide(stage) };
+    }
+    stage.run();
 }
 
 /// # Safety
 /// The machine must have AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn wide(f: impl FnOnce()) {
-    f();
+unsafe fn wide(stage: impl Stage) {
+    stage.run();
 }
