@@ -159,7 +159,7 @@ fn slide(
                 let given = biases.iter().skip(first);
                 bias.iter_mut().zip(given).for_each(|(to, b)| *to = *b);
                 let weights = &weights[first * taps..][..channels * taps];
-                let work = (planes.as_ref(), weights, &bias);
+                let work: Work = (&*planes, weights, &bias);
                 match channels {
                     1 => chunk::<1, 8>(window, work, &pixels[..len], &mut sums),
                     2 => chunk::<2, 6>(window, work, &pixels[..len], &mut sums),

@@ -1,0 +1,187 @@
+//! Tiles of images to their 36 places and back.
+
+use super::matrices::{AT, BT, EDGE, Lanes, OUT, Stage, WIDTH, get, put, sandwich, transposed};
+use super::{BLOCK, apart};
+
+/// Images whose tiles are transformed: `(n, channels, h, w)`.
+#[derive(Clone, Copy)]
+pub(super) struct Images {
+    pub(super) channels: usize,
+    pub(super) h: usize,
+    pub(super) w: usize,
+    /// Rows and columns of zeros in front of the image, where the first tile starts.
+    before: usize,
+    /// Tiles of an image, down and across.
+    tiles: (usize, usize),
+}
+
+impl Images {
+    /// Images from which, or to which, the tiles of an output of `oh × ow` are taken.
+    pub(super) fn new(
+        (channels, h, w): (usize, usize, usize),
+        before: usize,
+        (oh, ow): (usize, usize),
+    ) -> Self {
+        Self {
+            channels,
+            h,
+            w,
+            before,
+            tiles: (oh.div_ceil(OUT), ow.div_ceil(OUT)),
+        }
+    }
+
+    /// Tiles of an image.
+    pub(super) fn area(&self) -> usize {
+        self.tiles.0 * self.tiles.1
+    }
+
+    /// Sample, row and column of a tile's first place, zeros in front counted.
+    fn locate(&self, tile: usize) -> (usize, usize, usize) {
+        let (line, column) = (tile / self.tiles.1, tile % self.tiles.1);
+        let (sample, row) = (line / self.tiles.0, line % self.tiles.0);
+        (sample, row * OUT, column * OUT)
+    }
+
+    /// Where row `i` of a tile lies in a channel.
+    #[inline(always)]
+    fn row(&self, (sample, row, column): (usize, usize, usize), c: usize, i: usize) -> Row {
+        let line = (row + i).wrapping_sub(self.before);
+        if line >= self.h {
+            return Row::default();
+        }
+        let skip = self.before.saturating_sub(column);
+        let line = ((sample * self.channels + c) * self.h + line) * self.w;
+        Row {
+            start: line + column + skip - self.before,
+            skip,
+            end: (self.w + self.before).saturating_sub(column),
+        }
+    }
+}
+
+/// Columns `skip..end` of a row of a tile lie in the image, from `start` on.
+#[derive(Default)]
+struct Row {
+    start: usize,
+    skip: usize,
+    end: usize,
+}
+
+/// Neighbouring tiles, the samples one after another.
+#[derive(Clone, Copy)]
+pub(super) struct Tiles {
+    pub(super) images: Images,
+    pub(super) first: usize,
+    pub(super) count: usize,
+}
+
+impl Tiles {
+    /// Where each tile lies; the last one stands for those that are missing.
+    fn places(&self) -> [(usize, usize, usize); BLOCK] {
+        let last = self.first + self.count - 1;
+        std::array::from_fn(|t| self.images.locate(last.min(self.first + t)))
+    }
+}
+
+/// `(36, channels, tiles)` from `Bᵀ·d·B`.
+pub(super) struct TransformInputs<'a>(
+    pub(super) Tiles,
+    pub(super) &'a [f32],
+    pub(super) &'a mut [f32],
+);
+
+impl Stage for TransformInputs<'_> {
+    #[inline(always)]
+    fn run(self) {
+        transform(&BT, &self.0, self.1, self.2);
+    }
+}
+
+/// `(36, channels, tiles)` from `A·dy·Aᵀ`.
+pub(super) struct TransformGrads<'a>(
+    pub(super) Tiles,
+    pub(super) &'a [f32],
+    pub(super) &'a mut [f32],
+);
+
+impl Stage for TransformGrads<'_> {
+    #[inline(always)]
+    fn run(self) {
+        transform(&const { transposed(&AT) }, &self.0, self.1, self.2);
+    }
+}
+
+#[inline(always)]
+fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to: &mut [f32]) {
+    let (images, places) = (tiles.images, tiles.places());
+    let step = apart(images.channels, tiles.count);
+    for c in 0..images.channels {
+        for t in (0..tiles.count).step_by(WIDTH) {
+            let eight = &places[t..t + WIDTH];
+            let mut values = [[[0.0; WIDTH]; S]; S];
+            for (lane, tile) in eight.iter().enumerate() {
+                for (i, values) in values.iter_mut().enumerate() {
+                    let row = images.row(*tile, c, i);
+                    if row.skip == 0 && row.end >= S {
+                        let x = &x[row.start..row.start + S];
+                        (0..S).for_each(|j| values[j][lane] = x[j]);
+                        continue;
+                    }
+                    for j in row.skip..row.end.min(S) {
+                        values[j][lane] = x[row.start + j - row.skip];
+                    }
+                }
+            }
+            let values = sandwich(l, &values);
+            let count = WIDTH.min(tiles.count - t);
+            for (place, values) in values.as_flattened().iter().enumerate() {
+                let at = place * step + c * tiles.count + t;
+                put(values, count, &mut to[at..]);
+            }
+        }
+    }
+}
+
+/// Output pixels `Aᵀ·m·A + b` from `sums: (36, channels, tiles)`; no biases stand for zeros.
+pub(super) struct RestoreOutputs<'a> {
+    pub(super) tiles: Tiles,
+    pub(super) sums: &'a [f32],
+    pub(super) biases: &'a [f32],
+    pub(super) y: &'a mut [f32],
+}
+
+impl Stage for RestoreOutputs<'_> {
+    #[inline(always)]
+    fn run(self) {
+        restore(&self.tiles, self.sums, self.biases, self.y);
+    }
+}
+
+#[inline(always)]
+fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
+    let (images, places) = (tiles.images, tiles.places());
+    let step = apart(images.channels, tiles.count);
+    for c in 0..images.channels {
+        let bias = biases.get(c).copied().unwrap_or(0.0);
+        for t in (0..tiles.count).step_by(WIDTH) {
+            let count = WIDTH.min(tiles.count - t);
+            let eight = &places[t..t + WIDTH];
+            let mut values: [[Lanes; EDGE]; EDGE] = Default::default();
+            for (place, values) in values.as_flattened_mut().iter_mut().enumerate() {
+                let at = place * step + c * tiles.count + t;
+                *values = get(&sums[at..], count);
+            }
+            let values = sandwich(&AT, &values);
+            for (lane, tile) in eight.iter().enumerate().take(count) {
+                for (i, values) in values.iter().enumerate() {
+                    let row = images.row(*tile, c, i);
+                    let y = &mut y[row.start..row.start + row.end.min(OUT)];
+                    y.iter_mut()
+                        .zip(values)
+                        .for_each(|(y, v)| *y = v[lane] + bias);
+                }
+            }
+        }
+    }
+}
