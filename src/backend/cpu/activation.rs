@@ -44,10 +44,10 @@ fn positive(x: f32) -> f32 {
 fn tanh_of(x: f32) -> f32 {
     let size = x.abs();
     let z = x * x;
-    let p = -5.704_988_7e-3 * z + 2.063_908_9e-2;
+    let p = -5.704_988_7e-3 * z + 2.063_909e-2;
     let p = p * z - 5.373_971_6e-2;
     let p = p * z + 1.333_144_2e-1;
-    let p = p * z - 3.333_328_2e-1;
+    let p = p * z - 3.333_328e-1;
     let near = p * z * size + size;
     let e = exp(-2.0 * size);
     let far = (1.0 - e) / (1.0 + e);

@@ -3,42 +3,53 @@
 //! Of equal values the first in rows from the top counts; padding is below every value; a NaN is above all, and of
 //! several the last counts.
 //!
-//! Cost: 4 bytes for each value of x, 8 for each of y. Storing where the maximum was costs the forward pass little and
-//! makes the backward pass read a fourth of what it would read to find it again.
+//! Cost: 4 bytes for each value of x, 8 for each of y. Storing where the maximum was is the faster choice: to find it
+//! again would double the time of the backward pass.
+#![allow(unsafe_code)]
 
-use super::super::{Work, wide};
 use super::Geometry;
+
+/// Outputs that are found together.
+pub(super) const LANES: usize = 8;
 
 /// Maxima of `x: (n, c, h, w)` into `y: (n, c, oh, ow)`; `places`, as many, take where in its plane each was.
 pub fn forward(g: Geometry, x: &[f32], y: &mut [f32], places: &mut [u32]) {
     assert_eq!(y.len(), places.len(), "one place an output");
-    if g.planes(x, y) > 0 && !y.is_empty() {
-        wide(Forward { g, x, y, places });
+    if g.planes(x, y) == 0 || y.is_empty() {
+        return;
     }
+    #[cfg(target_arch = "x86_64")]
+    if super::super::has_avx2() {
+        // SAFETY: the instructions were just found to be there.
+        return unsafe { super::max_avx2::forward(g, x, y, places) };
+    }
+    each_block(g, x, y, places, |oy, ox, plane| {
+        Best::of_block(g, plane, oy, ox)
+    });
 }
 
-struct Forward<'a> {
+/// Writes what `block` finds in each plane for the outputs from `ox` on in row `oy`.
+#[inline(always)]
+pub(super) fn each_block(
     g: Geometry,
-    x: &'a [f32],
-    y: &'a mut [f32],
-    places: &'a mut [u32],
-}
-
-impl Work for Forward<'_> {
-    #[inline(always)]
-    fn run(self) {
-        let g = self.g;
-        let outputs = g.oh() * g.ow();
-        let values = self.y.chunks_exact_mut(outputs);
-        let results = values.zip(self.places.chunks_exact_mut(outputs));
-        for (x, (y, places)) in self.x.chunks_exact(g.h * g.w).zip(results) {
-            let rows = y.chunks_exact_mut(g.ow());
-            let rows = rows.zip(places.chunks_exact_mut(g.ow()));
-            for (oy, (values, places)) in rows.enumerate() {
-                let mut best = Best { values, places };
-                let window = g.window(oy, g.h);
-                best.reset(g, window.start * g.w);
-                window.for_each(|iy| best.take_row(g, &x[iy * g.w..][..g.w], iy * g.w));
+    x: &[f32],
+    y: &mut [f32],
+    places: &mut [u32],
+    block: impl Fn(usize, usize, &[f32]) -> Best,
+) {
+    let outputs = g.oh() * g.ow();
+    let lanes = LANES.min(g.ow());
+    let results = y
+        .chunks_exact_mut(outputs)
+        .zip(places.chunks_exact_mut(outputs));
+    for (x, (y, places)) in x.chunks_exact(g.h * g.w).zip(results) {
+        for (oy, row) in (0..outputs).step_by(g.ow()).enumerate() {
+            for start in (0..g.ow()).step_by(LANES) {
+                // The last block moves back to be whole, and finds again what the one before found.
+                let ox = start.min(g.ow() - lanes);
+                let best = block(oy, ox, x);
+                y[row + ox..][..lanes].copy_from_slice(&best.values[..lanes]);
+                places[row + ox..][..lanes].copy_from_slice(&best.places[..lanes]);
             }
         }
     }
@@ -61,101 +72,65 @@ pub fn backward(g: Geometry, places: &[u32], dy: &[f32], dx: &mut [f32]) {
     }
 }
 
-/// The best so far of one row of outputs.
-struct Best<'a> {
-    values: &'a mut [f32],
-    places: &'a mut [u32],
+/// Maxima of neighbouring outputs of a row, side by side in one vector.
+pub(super) struct Best {
+    pub values: [f32; LANES],
+    pub places: [u32; LANES],
 }
 
-impl Best<'_> {
-    /// Nothing seen; a window full of −∞ has its maximum in its first cell. `row` is where its first row starts.
+impl Best {
+    /// Of the outputs from `ox` on in row `oy`; beyond the end of the row anything.
     #[inline(always)]
-    fn reset(&mut self, g: Geometry, row: usize) {
-        self.values.fill(f32::NEG_INFINITY);
-        for (ox, place) in self.places.iter_mut().enumerate() {
-            *place = (row + (ox * g.stride).saturating_sub(g.pad)) as u32;
-        }
-    }
-
-    /// Looks at one row of the plane, which starts at `base`.
-    #[inline(always)]
-    fn take_row(&mut self, g: Geometry, x: &[f32], base: usize) {
-        let inside = g.inside();
-        for ox in (0..inside.start).chain(inside.end..self.values.len()) {
-            for ix in g.window(ox, g.w) {
-                let best = (self.values[ox], self.places[ox]);
-                (self.values[ox], self.places[ox]) = larger(best, x[ix], (base + ix) as u32);
-            }
-        }
-        if inside.is_empty() {
-            return;
-        }
-        let start = inside.start * g.stride - g.pad;
-        let (x, base) = (&x[start..], (base + start) as u32);
-        let mut inner = Best {
-            values: &mut self.values[inside.clone()],
-            places: &mut self.places[inside],
+    pub fn of_block(g: Geometry, x: &[f32], oy: usize, ox: usize) -> Self {
+        let rows = g.window(oy, g.h);
+        // Where the lanes' windows start, left of the plane perhaps; places are counted from there until the end.
+        let left = (ox * g.stride).wrapping_sub(g.pad);
+        let lefts: [u32; LANES] =
+            std::array::from_fn(|lane| left.wrapping_add(lane * g.stride) as u32);
+        let first = (rows.start * g.w) as u32;
+        let mut best = Self {
+            values: [f32::NEG_INFINITY; LANES],
+            // A window full of −∞ has its maximum in its first cell, which is not padding.
+            places: lefts.map(|left| {
+                let outside = if (left as i32) < 0 {
+                    left.wrapping_neg()
+                } else {
+                    0
+                };
+                first + outside
+            }),
         };
-        match (g.k, g.stride) {
-            (2, 2) => inner.take_twos(x, base),
-            (3, 2) => inner.take_threes(x, base),
-            _ => (0..g.k).for_each(|kx| inner.take_column(g, &x[kx..], base + kx as u32)),
+        for iy in rows {
+            let row = &x[iy * g.w..][..g.w];
+            best.take_row(g, row, left, (iy * g.w) as u32);
         }
+        for (place, left) in best.places.iter_mut().zip(lefts) {
+            *place = place.wrapping_add(left);
+        }
+        best
     }
 
+    /// Looks at one row of the plane; the windows start in its column `left`, and the row itself at `place`.
     #[inline(always)]
-    fn take_twos(&mut self, x: &[f32], base: u32) {
-        let outputs = self.values.iter_mut().zip(self.places.iter_mut());
-        for (j, ((value, place), x)) in (0u32..).zip(outputs.zip(x.as_chunks::<2>().0)) {
-            let at = base + 2 * j;
-            let best = larger((*value, *place), x[0], at);
-            (*value, *place) = larger(best, x[1], at + 1);
+    fn take_row(&mut self, g: Geometry, row: &[f32], left: usize, place: u32) {
+        for kx in 0..g.k {
+            let cell = |lane: usize| {
+                let at = left.wrapping_add(lane * g.stride + kx);
+                row.get(at).copied().unwrap_or(f32::NEG_INFINITY)
+            };
+            self.take(std::array::from_fn(cell), place + kx as u32);
         }
     }
 
+    /// Looks at one cell of each window. Without a branch, so that all lanes take it together.
     #[inline(always)]
-    fn take_threes(&mut self, x: &[f32], base: u32) {
-        let threes = x.as_chunks::<2>().0.iter().zip(x[1..].as_chunks::<2>().0);
-        let outputs = self.values.iter_mut().zip(self.places.iter_mut());
-        for (j, ((value, place), (a, b))) in (0u32..).zip(outputs.zip(threes)) {
-            let at = base + 2 * j;
-            let best = larger((*value, *place), a[0], at);
-            let best = larger(best, b[0], at + 1);
-            (*value, *place) = larger(best, b[1], at + 2);
+    fn take(&mut self, x: [f32; LANES], place: u32) {
+        for lane in 0..LANES {
+            let take = (x[lane] > self.values[lane]) | x[lane].is_nan();
+            self.values[lane] = if take { x[lane] } else { self.values[lane] };
+            self.places[lane] = if take { place } else { self.places[lane] };
         }
     }
-
-    /// [`Best::take_column`] of windows one cell apart.
-    #[inline(always)]
-    fn take_neighbours(&mut self, x: &[f32], base: u32) {
-        let outputs = self.values.iter_mut().zip(self.places.iter_mut());
-        for (at, ((value, place), &x)) in (base..).zip(outputs.zip(x)) {
-            (*value, *place) = larger((*value, *place), x, at);
-        }
-    }
-
-    /// One column of every window.
-    #[inline(always)]
-    fn take_column(&mut self, g: Geometry, x: &[f32], base: u32) {
-        if g.stride == 1 {
-            return self.take_neighbours(x, base);
-        }
-        let outputs = self.values.iter_mut().zip(self.places.iter_mut());
-        let column = x.iter().step_by(g.stride);
-        for (j, ((value, place), &x)) in (0u32..).zip(outputs.zip(column)) {
-            (*value, *place) = larger((*value, *place), x, base + g.stride as u32 * j);
-        }
-    }
-}
-
-// Without a branch, so that eight windows can be looked at together.
-#[inline(always)]
-fn larger(best: (f32, u32), x: f32, at: u32) -> (f32, u32) {
-    let take = (x > best.0) | x.is_nan();
-    (
-        if take { x } else { best.0 },
-        if take { at } else { best.1 },
-    )
 }
 
 #[cfg(test)]
@@ -206,6 +181,25 @@ mod tests {
         assert_eq!(pool_3_by_3([a; 9]), (a, 0));
         let (y, place) = pool_3_by_3([9., 1., n, 3., n, 9., 9., 0., 9.]);
         assert!(y.is_nan() && place == 4, "{y} {place}");
+    }
+
+    #[test]
+    fn machines_without_wide_vectors_find_the_same() {
+        for shape in SHAPES {
+            let g = geometry(shape);
+            let mut x = random(2 * g.c * g.h * g.w);
+            x.iter_mut().step_by(11).for_each(|x| *x = f32::NAN);
+            x.iter_mut().step_by(5).for_each(|x| *x = f32::NEG_INFINITY);
+            let len = 2 * g.c * g.oh() * g.ow();
+            let (mut y, mut places) = (vec![0.0; len], vec![0; len]);
+            let (mut plain, mut plain_places) = (vec![1.0; len], vec![1; len]);
+            forward(g, &x, &mut y, &mut places);
+            each_block(g, &x, &mut plain, &mut plain_places, |oy, ox, plane| {
+                Best::of_block(g, plane, oy, ox)
+            });
+            let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
+            assert_eq!((bits(&y), places), (bits(&plain), plain_places), "{g:?}");
+        }
     }
 
     #[test]

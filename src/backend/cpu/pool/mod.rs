@@ -2,6 +2,8 @@
 
 pub mod average;
 pub mod max;
+#[cfg(target_arch = "x86_64")]
+mod max_avx2;
 
 use std::ops::Range;
 
