@@ -53,6 +53,17 @@ impl Batch {
         }
     }
 
+    /// Given samples, numbered from 0.
+    pub fn of(images: Images, scaling: Scaling, labels: Vec<u32>) -> Self {
+        let indices = (0..labels.len() as u64).collect();
+        Self {
+            images,
+            scaling,
+            labels,
+            indices,
+        }
+    }
+
     /// Number of samples.
     pub fn len(&self) -> usize {
         self.labels.len()

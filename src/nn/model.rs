@@ -271,9 +271,10 @@ impl Tape {
         match (&batch.images, stage.reads) {
             (_, Some(buffer)) => Input::Floats(&self.buffers[buffer][..batch.len() * stage.inputs]),
             (Images::Floats(values), None) => Input::Floats(values),
-            (Images::Bytes(pixels), None) => self
-                .raw(batch)
-                .unwrap_or(Input::Floats(&self.entry[..pixels.len()])),
+            (Images::Bytes(pixels), None) => {
+                let scaled = || Input::Floats(&self.entry[..pixels.len()]);
+                self.raw(batch).unwrap_or_else(scaled)
+            }
         }
     }
 

@@ -10,7 +10,10 @@ use crate::launch::{run, skip};
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 4] = [
     ("MNIST reaches the published figures", mnist),
-    ("a convolutional network trains from its name or a file", lenet),
+    (
+        "a convolutional network trains from its name or a file",
+        lenet,
+    ),
     ("a bench prints the keys that scripts read", bench),
     ("the README's commands run", readme),
 ];
@@ -119,10 +122,17 @@ fn lenet() {
     let file = "name = \"small\"\n[[layer]]\nkind = \"conv2d\"\noutputs = 4\nkernel = 5\nstride = 2\n\
         [[layer]]\nkind = \"relu\"\n[[layer]]\nkind = \"dropout\"\nrate = 0.2\n[[layer]]\nkind = \"linear\"\n";
     fs::write(folder.path().join("small.toml"), file).unwrap();
-    job(2, folder.path(), "train small.toml train.h5 --test test.h5 --epochs 2");
+    job(
+        2,
+        folder.path(),
+        "train small.toml train.h5 --test test.h5 --epochs 2",
+    );
     let line = job(2, folder.path(), "eval runs/small-001 test.h5 --json");
     let result: serde_json::Value = serde_json::from_str(&line).unwrap();
-    assert!(result["model"] == "small" && result["accuracy"].as_f64().unwrap() > 0.5, "{line}");
+    assert!(
+        result["model"] == "small" && result["accuracy"].as_f64().unwrap() > 0.5,
+        "{line}"
+    );
 }
 
 /// Runs every `phalanx` line of the README's shell blocks, in order, in one folder.

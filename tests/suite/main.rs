@@ -9,4 +9,5 @@ mod house;
 mod importers;
 mod kernels;
 mod models;
+mod reference;
 mod threads;
