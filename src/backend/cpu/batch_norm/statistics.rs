@@ -18,7 +18,7 @@ impl Statistics {
         }
     }
 
-    /// For training: from the sums that [`Channels::sums`] gave, added up over ranks. At least one element.
+    /// For training: from the sums that [`super::Channels::sums`] gave, added up over ranks. At least one element.
     pub fn of_batch(&mut self, sums: &[f64], eps: f32) {
         let batch = moments(sums).zip(self.mean.iter_mut().zip(&mut self.inv_std));
         for ((mean, variance), (m, inv_std)) in batch {

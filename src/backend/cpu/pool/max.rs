@@ -5,7 +5,6 @@
 //!
 //! Cost: 4 bytes for each value of x, 8 for each of y. Storing where the maximum was is the faster choice: to find it
 //! again would double the time of the backward pass.
-#![allow(unsafe_code)]
 
 use super::Geometry;
 
@@ -20,8 +19,7 @@ pub fn forward(g: Geometry, x: &[f32], y: &mut [f32], places: &mut [u32]) {
     }
     #[cfg(target_arch = "x86_64")]
     if super::super::has_avx2() {
-        // SAFETY: the instructions were just found to be there.
-        return unsafe { super::max_avx2::forward(g, x, y, places) };
+        return super::max_avx2::forward(g, x, y, places);
     }
     each_block(g, x, y, places, |oy, ox, plane| {
         Best::of_block(g, plane, oy, ox)
@@ -125,10 +123,11 @@ impl Best {
     /// Looks at one cell of each window. Without a branch, so that all lanes take it together.
     #[inline(always)]
     fn take(&mut self, x: [f32; LANES], place: u32) {
-        for lane in 0..LANES {
-            let take = (x[lane] > self.values[lane]) | x[lane].is_nan();
-            self.values[lane] = if take { x[lane] } else { self.values[lane] };
-            self.places[lane] = if take { place } else { self.places[lane] };
+        let lanes = self.values.iter_mut().zip(&mut self.places);
+        for ((value, best), x) in lanes.zip(x) {
+            let take = (x > *value) | x.is_nan();
+            *value = if take { x } else { *value };
+            *best = if take { place } else { *best };
         }
     }
 }

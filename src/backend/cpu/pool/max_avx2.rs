@@ -3,12 +3,19 @@
 
 use std::arch::x86_64::*;
 
+use super::super::has_avx2;
 use super::Geometry;
 use super::max::{Best, LANES, each_block};
 
-/// [`super::max::forward`] on machines with AVX2.
-#[target_feature(enable = "avx2,fma")]
+/// [`super::max::forward`] on machines with AVX2, and only there.
 pub fn forward(g: Geometry, x: &[f32], y: &mut [f32], places: &mut [u32]) {
+    assert!(has_avx2(), "asked before");
+    // SAFETY: the instructions were just found to be there.
+    unsafe { forward_blocks(g, x, y, places) }
+}
+
+#[target_feature(enable = "avx2,fma")]
+fn forward_blocks(g: Geometry, x: &[f32], y: &mut [f32], places: &mut [u32]) {
     each_block(g, x, y, places, |oy, ox, plane| {
         let start = ox * g.stride;
         let inside = start >= g.pad && start - g.pad + 2 * (LANES - 1) + g.k <= g.w;
