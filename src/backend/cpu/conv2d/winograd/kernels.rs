@@ -28,10 +28,9 @@ fn transform(kernels: &Kernels, to: &mut [f32]) {
     let (step, line) = (apart(outputs, inputs), padded(inputs));
     for o in 0..outputs {
         for c in (0..inputs).step_by(WIDTH) {
-            let count = WIDTH.min(inputs - c);
             let mut kernel: [[Lanes; 3]; 3] = Default::default();
-            for lane in 0..count {
-                let at = o * kernels.strides.0 + (c + lane) * kernels.strides.1;
+            for (lane, c) in (c..inputs.min(c + WIDTH)).enumerate() {
+                let at = o * kernels.strides.0 + c * kernels.strides.1;
                 for (k, value) in kernels.w[at..at + 9].iter().enumerate() {
                     let k = if kernels.turned { 8 - k } else { k };
                     kernel[k / 3][k % 3][lane] = *value;
