@@ -169,19 +169,21 @@ impl Conv2d {
 
 /// The method that is fastest as far as sizes tell.
 fn presumed(g: &Geometry, pass: Pass) -> Method {
-    let few = g.ci.min(g.co) <= 64 && g.weights() <= FEW;
-    let many = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
-    if few && direct::can(g, pass) {
-        Method::Direct
-    } else if many && winograd::can(g, pass) {
+    // Forward, weights are read in order and need not stay in the cache.
+    let light = g.weights() <= LIGHT || pass == Pass::Forward;
+    let few = g.ci.min(g.co) <= 64;
+    let large = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
+    if large && winograd::can(g, pass) {
         Method::Winograd
+    } else if few && light && direct::can(g, pass) {
+        Method::Direct
     } else {
         Method::Gemm
     }
 }
 
 /// Weights that stay in the second-level cache beside the planes of eight samples.
-const FEW: usize = 1 << 15;
+const LIGHT: usize = 1 << 15;
 
 /// Memory that grows to the largest need and starts on a cache line.
 #[derive(Debug, Default)]
