@@ -5,70 +5,13 @@
 
 mod direct;
 mod gemm;
+mod geometry;
 #[cfg(test)]
 mod tests;
 mod tune;
 mod winograd;
 
-use std::ops::Range;
-
-/// Sizes of one layer, for one sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Geometry {
-    /// Channels in.
-    pub ci: usize,
-    /// Rows in.
-    pub h: usize,
-    /// Columns in.
-    pub w: usize,
-    /// Channels out.
-    pub co: usize,
-    /// Rows of the kernel.
-    pub kh: usize,
-    /// Columns of the kernel.
-    pub kw: usize,
-    /// Step of the kernel, in both directions.
-    pub stride: usize,
-    /// Zeros around the input, on all four sides.
-    pub pad: usize,
-}
-
-impl Geometry {
-    /// Rows out.
-    pub fn oh(&self) -> usize {
-        (self.h + 2 * self.pad - self.kh) / self.stride + 1
-    }
-
-    /// Columns out.
-    pub fn ow(&self) -> usize {
-        (self.w + 2 * self.pad - self.kw) / self.stride + 1
-    }
-
-    /// Values of a sample's input.
-    pub fn inputs(&self) -> usize {
-        self.ci * self.h * self.w
-    }
-
-    /// Values of a sample's output.
-    pub fn outputs(&self) -> usize {
-        self.co * self.pixels()
-    }
-
-    /// Values of the weights.
-    pub fn weights(&self) -> usize {
-        self.co * self.taps()
-    }
-
-    /// Positions of a sample's output.
-    fn pixels(&self) -> usize {
-        self.oh() * self.ow()
-    }
-
-    /// Weights of one output channel.
-    fn taps(&self) -> usize {
-        self.ci * self.kh * self.kw
-    }
-}
+pub use geometry::Geometry;
 
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,19 +169,21 @@ impl Conv2d {
 
 /// The method that is fastest as far as sizes tell.
 fn presumed(g: &Geometry, pass: Pass) -> Method {
-    let few = g.ci.min(g.co) <= 64 && g.weights() <= FEW;
-    let many = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
-    if few && direct::can(g, pass) {
-        Method::Direct
-    } else if many && winograd::can(g, pass) {
+    // Forward, weights are read in order and need not stay in the cache.
+    let light = g.weights() <= LIGHT || pass == Pass::Forward;
+    let few = g.ci.min(g.co) <= 64;
+    let large = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
+    if large && winograd::can(g, pass) {
         Method::Winograd
+    } else if few && light && direct::can(g, pass) {
+        Method::Direct
     } else {
         Method::Gemm
     }
 }
 
 /// Weights that stay in the second-level cache beside the planes of eight samples.
-const FEW: usize = 1 << 15;
+const LIGHT: usize = 1 << 15;
 
 /// Memory that grows to the largest need and starts on a cache line.
 #[derive(Debug, Default)]
@@ -255,13 +200,6 @@ impl Scratch {
         let skip = self.0.as_ptr().align_offset(4 * Self::LINE);
         &mut self.0[skip.min(Self::LINE)..][..len]
     }
-}
-
-/// The outputs, along one axis, for which this tap of the kernel lies in the input and not in the padding.
-fn inside(g: &Geometry, tap: usize, size: usize, outputs: usize) -> Range<usize> {
-    let first = g.pad.saturating_sub(tap).div_ceil(g.stride).min(outputs);
-    let end = (size + g.pad).saturating_sub(tap).div_ceil(g.stride);
-    first..end.clamp(first, outputs)
 }
 
 /// The sum of values, in 16 strands: a single one would wait for each addition.

@@ -85,28 +85,6 @@ fn add(to: &mut Lanes, factor: f32, from: &Lanes) {
     }
 }
 
-/// Writes the first `count` lanes.
-#[inline(always)]
-pub(super) fn put(values: &Lanes, count: usize, to: &mut [f32]) {
-    if count == WIDTH {
-        to[..WIDTH].copy_from_slice(values);
-    } else {
-        to[..count].copy_from_slice(&values[..count]);
-    }
-}
-
-/// Reads the first `count` lanes; the others are zero.
-#[inline(always)]
-pub(super) fn get(from: &[f32], count: usize) -> Lanes {
-    let mut values = [0.0; WIDTH];
-    if count == WIDTH {
-        values.copy_from_slice(&from[..WIDTH]);
-    } else {
-        values[..count].copy_from_slice(&from[..count]);
-    }
-    values
-}
-
 /// Loops that are worth compiling for several instruction sets. `run` and what it calls must always be inlined.
 pub(super) trait Stage {
     fn run(self);

@@ -1,7 +1,7 @@
 //! Tiles of images to their 36 places and back.
 
-use super::matrices::{AT, BT, EDGE, Lanes, OUT, Stage, WIDTH, get, put, sandwich, transposed};
-use super::{BLOCK, apart};
+use super::matrices::{AT, BT, EDGE, Lanes, OUT, Stage, WIDTH, sandwich, transposed};
+use super::{BLOCK, apart, padded};
 
 /// Images whose tiles are transformed: `(n, channels, h, w)`.
 #[derive(Clone, Copy)]
@@ -84,7 +84,7 @@ impl Tiles {
     }
 }
 
-/// `(36, channels, tiles)` from `Bᵀ·d·B`.
+/// Matrices of channels × tiles from `Bᵀ·d·B`.
 pub(super) struct TransformInputs<'a>(
     pub(super) Tiles,
     pub(super) &'a [f32],
@@ -98,7 +98,7 @@ impl Stage for TransformInputs<'_> {
     }
 }
 
-/// `(36, channels, tiles)` from `A·dy·Aᵀ`.
+/// Matrices of channels × tiles from `A·dy·Aᵀ`.
 pub(super) struct TransformGrads<'a>(
     pub(super) Tiles,
     pub(super) &'a [f32],
@@ -115,7 +115,7 @@ impl Stage for TransformGrads<'_> {
 #[inline(always)]
 fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to: &mut [f32]) {
     let (images, places) = (tiles.images, tiles.places());
-    let step = apart(images.channels, tiles.count);
+    let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
     for c in 0..images.channels {
         for t in (0..tiles.count).step_by(WIDTH) {
             let eight = &places[t..t + WIDTH];
@@ -134,16 +134,15 @@ fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to:
                 }
             }
             let values = sandwich(l, &values);
-            let count = WIDTH.min(tiles.count - t);
             for (place, values) in values.as_flattened().iter().enumerate() {
-                let at = place * step + c * tiles.count + t;
-                put(values, count, &mut to[at..]);
+                let at = place * step + c * line + t;
+                to[at..at + WIDTH].copy_from_slice(values);
             }
         }
     }
 }
 
-/// Output pixels `Aᵀ·m·A + b` from `sums: (36, channels, tiles)`; no biases stand for zeros.
+/// Output pixels `Aᵀ·m·A + b` from matrices of channels × tiles; no biases stand for zeros.
 pub(super) struct RestoreOutputs<'a> {
     pub(super) tiles: Tiles,
     pub(super) sums: &'a [f32],
@@ -161,7 +160,7 @@ impl Stage for RestoreOutputs<'_> {
 #[inline(always)]
 fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
     let (images, places) = (tiles.images, tiles.places());
-    let step = apart(images.channels, tiles.count);
+    let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
     for c in 0..images.channels {
         let bias = biases.get(c).copied().unwrap_or(0.0);
         for t in (0..tiles.count).step_by(WIDTH) {
@@ -169,8 +168,8 @@ fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
             let eight = &places[t..t + WIDTH];
             let mut values: [[Lanes; EDGE]; EDGE] = Default::default();
             for (place, values) in values.as_flattened_mut().iter_mut().enumerate() {
-                let at = place * step + c * tiles.count + t;
-                *values = get(&sums[at..], count);
+                let at = place * step + c * line + t;
+                values.copy_from_slice(&sums[at..at + WIDTH]);
             }
             let values = sandwich(&AT, &values);
             for (lane, tile) in eight.iter().enumerate().take(count) {

@@ -4,12 +4,15 @@
 //! are cut; `columns: (ci·kh·kw, block)`. It stays in the cache between packing and product. A 1 × 1 kernel of stride
 //! 1 without padding finds its columns in the input itself.
 
+mod columns;
+
 use std::ops::Range;
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2};
 
-use super::{Geometry, inside};
+use super::Geometry;
+use columns::{pack, unpack};
 
 /// Floats of a block of columns.
 const BLOCK: usize = 1 << 18;
@@ -162,93 +165,6 @@ fn gather(g: &Geometry, dy: &[f32], pixels: Range<usize>, rows: &mut [f32]) {
     for (o, row) in rows.chunks_exact_mut(pixels.len()).enumerate() {
         for (at, place) in places(g, pixels.clone(), o) {
             row[at..at + place.len()].copy_from_slice(&dy[place]);
-        }
-    }
-}
-
-/// The patches of a block as columns; zeros where they reach into the padding.
-fn pack(g: &Geometry, x: &[f32], pixels: Range<usize>, columns: &mut [f32]) {
-    let q = pixels.len();
-    for run in runs(g, pixels) {
-        each_tap(g, &run, |k, source, live| {
-            let row = &mut columns[k * q + run.at..][..run.columns.len()];
-            let Some(start) = source else {
-                return row.fill(0.0);
-            };
-            row[..live.start].fill(0.0);
-            row[live.end..].fill(0.0);
-            let row = &mut row[live];
-            if g.stride == 1 {
-                row.copy_from_slice(&x[start..start + row.len()]);
-            } else {
-                let x = x[start..].iter().step_by(g.stride);
-                row.iter_mut().zip(x).for_each(|(to, x)| *to = *x);
-            }
-        });
-    }
-}
-
-/// Adds the columns of a block to the pixels of `dx` that [`pack`] would have read.
-fn unpack(g: &Geometry, columns: &[f32], pixels: Range<usize>, dx: &mut [f32]) {
-    let q = pixels.len();
-    for run in runs(g, pixels) {
-        each_tap(g, &run, |k, source, live| {
-            let Some(start) = source else { return };
-            let row = &columns[k * q + run.at..][..run.columns.len()][live];
-            if g.stride == 1 {
-                let dx = &mut dx[start..start + row.len()];
-                dx.iter_mut().zip(row).for_each(|(dx, v)| *dx += v);
-            } else {
-                let dx = dx[start..].iter_mut().step_by(g.stride);
-                dx.zip(row).for_each(|(dx, v)| *dx += v);
-            }
-        });
-    }
-}
-
-/// Neighbouring pixels of one output row.
-struct Run {
-    sample: usize,
-    row: usize,
-    columns: Range<usize>,
-    /// Position of the first one in its block.
-    at: usize,
-}
-
-fn runs(g: &Geometry, pixels: Range<usize>) -> impl Iterator<Item = Run> {
-    let (oh, ow) = (g.oh(), g.ow());
-    (pixels.start / ow..pixels.end.div_ceil(ow)).map(move |line| {
-        let from = pixels.start.max(line * ow);
-        let to = pixels.end.min((line + 1) * ow);
-        Run {
-            sample: line / oh,
-            row: line % oh,
-            columns: from - line * ow..to - line * ow,
-            at: from - pixels.start,
-        }
-    })
-}
-
-/// Calls `f` for each row k of the columns with the part of the run that lies in the input, and where that part
-/// starts there; with `None` if there is no such part.
-fn each_tap(g: &Geometry, run: &Run, mut f: impl FnMut(usize, Option<usize>, Range<usize>)) {
-    for c in 0..g.ci {
-        for p in 0..g.kh {
-            let line = (run.row * g.stride + p).wrapping_sub(g.pad);
-            for q in 0..g.kw {
-                let k = (c * g.kh + p) * g.kw + q;
-                let live = inside(g, q, g.w, g.ow());
-                let start = live.start.max(run.columns.start);
-                let end = live.end.min(run.columns.end);
-                if line >= g.h || start >= end {
-                    f(k, None, 0..0);
-                    continue;
-                }
-                let source = ((run.sample * g.ci + c) * g.h + line) * g.w;
-                let source = source + start * g.stride + q - g.pad;
-                let first = run.columns.start;
-                f(k, Some(source), start - first..end - first);
-            }
         }
     }
 }
