@@ -55,7 +55,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             batch,
         },
         reduce: Reduce::Mean,
-        optimizer: Box::new(Sgd { lr: 0.01 }),
+        optimizer: Box::new(Sgd::default()),
+        lr: 0.01,
         seed: 1,
     };
     let mut trainer = Trainer::new(comm, parts);

@@ -150,7 +150,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
-    let optimizer = Box::new(Sgd { lr: settings.lr });
+    let optimizer = Box::new(Sgd::default());
     let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
     let parts = Parts {
         model,
@@ -159,6 +159,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         steps,
         reduce,
         optimizer,
+        lr: settings.lr,
         seed,
     };
     let mut trainer = Trainer::new(comm, parts);

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Outcome, Times, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Exchange, Gradients};
+use crate::exchange::{Exchange, Gradients, Spent};
 use crate::nn::{Model, Tally};
 use crate::optim::Optimizer;
 use crate::{Error, Result};
@@ -38,6 +38,7 @@ pub struct Trainer {
     reduce: Reduce,
     rank: usize,
     optimizer: Box<dyn Optimizer>,
+    lr: f32,
     grads: Gradients,
 }
 
@@ -55,6 +56,8 @@ pub struct Parts {
     pub reduce: Reduce,
     /// How gradients become updates.
     pub optimizer: Box<dyn Optimizer>,
+    /// Learning rate.
+    pub lr: f32,
     /// Names the parameters to start from.
     pub seed: u64,
 }
@@ -69,6 +72,7 @@ impl Trainer {
             steps,
             reduce,
             optimizer,
+            lr,
             seed,
         } = parts;
         Self {
@@ -82,12 +86,13 @@ impl Trainer {
             reduce,
             rank: comm.rank(),
             optimizer,
+            lr,
         }
     }
 
     /// The learning rate of the next step.
     pub fn lr(&self) -> f32 {
-        self.optimizer.lr()
+        self.lr
     }
 
     /// A digest of the parameters' bits.
@@ -133,12 +138,12 @@ impl Trainer {
         if size == 1 {
             // Nobody else need hear of it first, and nobody should get the update.
             mine?;
-            let spent = exchange.step(&mut self.params, &mut self.grads, &mut *self.optimizer)?;
+            let spent = self.exchange(exchange)?;
             self.times
                 .add(loaded - start, computed - loaded, spent, tally.count);
             return Ok(tally);
         }
-        let spent = exchange.step(&mut self.params, &mut self.grads, &mut *self.optimizer)?;
+        let spent = self.exchange(exchange)?;
         self.times
             .add(loaded - start, computed - loaded, spent, tally.count);
         let tally = self.grads.tally();
@@ -179,6 +184,15 @@ impl Trainer {
         exchange.settle(&mut self.params)
     }
 
+    fn exchange(&mut self, exchange: &mut dyn Exchange) -> Result<Spent> {
+        exchange.step(
+            &mut self.params,
+            &mut self.grads,
+            self.lr,
+            &mut *self.optimizer,
+        )
+    }
+
     fn check(&self, step: u64, tally: Tally) -> Result<()> {
         if tally.loss.is_finite() {
             return Ok(());
@@ -192,7 +206,7 @@ impl Trainer {
             value,
             step,
             rank,
-            lr: self.optimizer.lr(),
+            lr: self.lr,
         }
     }
 }
