@@ -4,12 +4,14 @@ mod adam;
 mod clip;
 mod momentum;
 mod rule;
+mod schedule;
 mod sgd;
 
 pub use adam::Adam;
 pub use clip::Clip;
 pub use momentum::Momentum;
 pub use rule::Rule;
+pub use schedule::{Decay, Epochs, Schedule, Warmup};
 pub use sgd::Sgd;
 
 /// Anything that moves parameters along a gradient.
