@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod eval;
+mod optim;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -26,7 +27,7 @@ RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
 enum Typed {
-    Train(train::Train),
+    Train(Box<train::Train>),
     Eval(eval::Eval),
     #[command(subcommand)]
     Data(data::Data),
@@ -49,7 +50,7 @@ pub fn parse() -> Result<Command> {
         std::process::exit(error.exit_code());
     });
     match cli.command {
-        Typed::Train(typed) => typed.resolve().map(Command::Train),
+        Typed::Train(typed) => typed.resolve().map(Box::new).map(Command::Train),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Data(_) if launch.size > 1 => Err(Error::Usage(

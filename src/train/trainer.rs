@@ -10,7 +10,7 @@ use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients, Spent};
 use crate::nn::{Model, Tally};
-use crate::optim::Optimizer;
+use crate::optim::{Optimizer, Schedule};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -38,7 +38,8 @@ pub struct Trainer {
     reduce: Reduce,
     rank: usize,
     optimizer: Box<dyn Optimizer>,
-    lr: f32,
+    schedule: Schedule,
+    total: u64,
     grads: Gradients,
 }
 
@@ -56,8 +57,10 @@ pub struct Parts {
     pub reduce: Reduce,
     /// How gradients become updates.
     pub optimizer: Box<dyn Optimizer>,
-    /// Learning rate.
-    pub lr: f32,
+    /// The learning rate of every step.
+    pub schedule: Schedule,
+    /// Steps of the run.
+    pub total: u64,
     /// Names the parameters to start from.
     pub seed: u64,
 }
@@ -72,7 +75,8 @@ impl Trainer {
             steps,
             reduce,
             optimizer,
-            lr,
+            schedule,
+            total,
             seed,
         } = parts;
         Self {
@@ -86,13 +90,14 @@ impl Trainer {
             reduce,
             rank: comm.rank(),
             optimizer,
-            lr,
+            schedule,
+            total,
         }
     }
 
-    /// The learning rate of the next step.
-    pub fn lr(&self) -> f32 {
-        self.lr
+    /// The learning rate of `step`, from 0.
+    pub fn lr(&self, step: u64) -> f32 {
+        self.schedule.at(step, self.steps.per_epoch(), self.total)
     }
 
     /// A digest of the parameters' bits.
@@ -138,12 +143,12 @@ impl Trainer {
         if size == 1 {
             // Nobody else need hear of it first, and nobody should get the update.
             mine?;
-            let spent = self.exchange(exchange)?;
+            let spent = self.exchange(exchange, step)?;
             self.times
                 .add(loaded - start, computed - loaded, spent, tally.count);
             return Ok(tally);
         }
-        let spent = self.exchange(exchange)?;
+        let spent = self.exchange(exchange, step)?;
         self.times
             .add(loaded - start, computed - loaded, spent, tally.count);
         let tally = self.grads.tally();
@@ -184,13 +189,9 @@ impl Trainer {
         exchange.settle(&mut self.params)
     }
 
-    fn exchange(&mut self, exchange: &mut dyn Exchange) -> Result<Spent> {
-        exchange.step(
-            &mut self.params,
-            &mut self.grads,
-            self.lr,
-            &mut *self.optimizer,
-        )
+    fn exchange(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Spent> {
+        let lr = self.lr(step);
+        exchange.step(&mut self.params, &mut self.grads, lr, &mut *self.optimizer)
     }
 
     fn check(&self, step: u64, tally: Tally) -> Result<()> {
@@ -206,7 +207,7 @@ impl Trainer {
             value,
             step,
             rank,
-            lr: self.lr,
+            lr: self.lr(step.saturating_sub(1)),
         }
     }
 }

@@ -4,7 +4,7 @@ use phalanx::comm::Comm;
 use phalanx::data::{Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement};
 use phalanx::nn::zoo;
-use phalanx::optim::{Clip, Optimizer, Rule, Sgd};
+use phalanx::optim::{Clip, Optimizer, Rule, Schedule, Sgd};
 use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
 
 use super::sets;
@@ -64,7 +64,8 @@ fn run_with(
         steps,
         reduce: Reduce::Mean,
         optimizer,
-        lr,
+        schedule: Schedule::constant(lr),
+        total: epochs * steps.per_epoch(),
         seed: 3,
     };
     let mut trainer = Trainer::new(comm, parts);
