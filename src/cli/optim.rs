@@ -10,8 +10,8 @@ use crate::{Error, Result};
 #[derive(Args)]
 #[command(next_help_heading = "Optimizer and learning rate")]
 pub(super) struct Optim {
-    /// How gradients become updates; each as PyTorch defines it. In a one-sided exchange each rank has velocities and
-    /// moments of its own.
+    /// How gradients become updates: as PyTorch defines them, and lars as You et al. In a one-sided exchange each rank
+    /// has velocities and moments of its own.
     #[arg(long, value_enum, default_value_t = OptimizerArg::Sgd)]
     optimizer: OptimizerArg,
     /// Learning rate: the highest, where it changes [default: 0.1, or 0.001 with adam and adamw].
@@ -41,9 +41,12 @@ pub(super) struct Optim {
     /// Steps in which the learning rate rises from zero.
     #[arg(long, value_name = "N", value_parser = positive)]
     warmup_steps: Option<usize>,
-    /// Share of the velocity that stays from step to step, with momentum and nesterov [default: 0.9].
+    /// Share of the velocity that stays from step to step, with momentum, nesterov and lars [default: 0.9].
     #[arg(long, value_name = "X", value_parser = share)]
     momentum: Option<f64>,
+    /// How far lars moves a tensor in a step, as a share of its norm, times the learning rate [default: 0.001].
+    #[arg(long, value_name = "X", value_parser = positive_real)]
+    trust: Option<f64>,
     /// Share of the first moment that stays, with adam and adamw [default: 0.9].
     #[arg(long, value_name = "X", value_parser = share)]
     beta1: Option<f64>,
@@ -66,6 +69,7 @@ enum OptimizerArg {
     Nesterov,
     Adam,
     Adamw,
+    Lars,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -77,14 +81,23 @@ pub(super) enum ScheduleArg {
 
 impl Optim {
     pub(super) fn rule(&self) -> Result<Rule> {
-        use OptimizerArg::{Adam, Adamw, Momentum, Nesterov, Sgd};
+        use OptimizerArg::{Adam, Adamw, Lars, Momentum, Nesterov, Sgd};
         let is = |names: &[OptimizerArg]| names.contains(&self.optimizer);
-        if self.momentum.is_some() && !is(&[Momentum, Nesterov]) {
-            return usage("--momentum needs --optimizer momentum or nesterov");
+        if self.momentum.is_some() && !is(&[Momentum, Nesterov, Lars]) {
+            return usage("--momentum needs --optimizer momentum, nesterov or lars");
         }
         if (self.beta1.is_some() || self.beta2.is_some()) && !is(&[Adam, Adamw]) {
             return usage("--beta1 and --beta2 need --optimizer adam or adamw");
         }
+        if self.trust.is_some() && !is(&[Lars]) {
+            return usage("--trust needs --optimizer lars");
+        }
+        if self.clip_norm.is_some() && is(&[Lars]) {
+            return usage(
+                "--clip-norm has no use with lars, which itself sets how far a step goes",
+            );
+        }
+        let trust = self.trust.unwrap_or(0.001);
         let momentum = self.momentum.unwrap_or(0.9);
         let (beta1, beta2) = (self.beta1.unwrap_or(0.9), self.beta2.unwrap_or(0.999));
         let usual = if is(&[Adamw]) { 0.01 } else { 0.0 };
@@ -107,6 +120,11 @@ impl Optim {
             Adamw => Rule::AdamW {
                 beta1,
                 beta2,
+                weight_decay,
+            },
+            Lars => Rule::Lars {
+                trust,
+                momentum,
                 weight_decay,
             },
         })

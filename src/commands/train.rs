@@ -11,7 +11,7 @@ use crate::data::{Dataset, Loader, Scaling, Steps};
 use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
-use crate::optim::{Clip, Decay, Optimizer, Rule, Schedule};
+use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
 use crate::{Error, Result};
 
@@ -89,15 +89,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The optimizer before its first update.
-    fn optimizer(&self) -> Box<dyn Optimizer> {
-        let optimizer = self.rule.build();
-        match self.clip_norm {
-            Some(limit) => Box::new(Clip::new(limit, optimizer)),
-            None => optimizer,
-        }
-    }
-
     /// The schedule for `batch` samples a step.
     fn schedule(&self, batch: usize) -> Result<Schedule> {
         let mut schedule = self.schedule.clone();
@@ -193,7 +184,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
-    let optimizer = settings.optimizer();
+    let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
     let (schedule, total) = (plan.schedule.clone(), plan.total);
     let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
     let parts = Parts {

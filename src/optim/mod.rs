@@ -2,6 +2,7 @@
 
 mod adam;
 mod clip;
+mod lars;
 mod momentum;
 mod rule;
 mod schedule;
@@ -9,6 +10,7 @@ mod sgd;
 
 pub use adam::Adam;
 pub use clip::Clip;
+pub use lars::Lars;
 pub use momentum::Momentum;
 pub use rule::Rule;
 pub use schedule::{Decay, Epochs, Schedule, Warmup};

@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 
-use super::{Adam, Momentum, Optimizer, Sgd};
+use super::{Adam, Clip, Lars, Momentum, Optimizer, Sgd};
+use crate::nn::Tensor;
 
 /// Which optimizer, and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -45,11 +46,24 @@ pub enum Rule {
         /// Share of each parameter that it loses in a step, times the learning rate.
         weight_decay: f64,
     },
+    /// Momentum at a rate for each tensor.
+    Lars {
+        /// How far a tensor moves in a step, as a share of its norm, at a learning rate of 1.
+        trust: f64,
+        /// Share of the velocity that stays from step to step.
+        momentum: f64,
+        /// As for `Sgd`.
+        weight_decay: f64,
+    },
 }
 
 impl Rule {
-    /// The optimizer before its first update.
-    pub fn build(self) -> Box<dyn Optimizer> {
+    /// The optimizer of parameters that consist of `tensors`, before its first update; with a `limit` for the norm of
+    /// gradients, which `Lars` cannot have.
+    pub fn build(self, tensors: &[Tensor], limit: Option<f64>) -> Box<dyn Optimizer> {
+        if let Some(limit) = limit {
+            return Box::new(Clip::new(limit, self.build(tensors, None)));
+        }
         match self {
             Self::Sgd { weight_decay } => Box::new(Sgd { weight_decay }),
             Self::Momentum {
@@ -70,6 +84,11 @@ impl Rule {
                 beta2,
                 weight_decay,
             } => Box::new(Adam::new(beta1, beta2, weight_decay, true)),
+            Self::Lars {
+                trust,
+                momentum,
+                weight_decay,
+            } => Box::new(Lars::new(trust, momentum, weight_decay, tensors)),
         }
     }
 
@@ -95,6 +114,14 @@ impl Rule {
                 beta2,
                 weight_decay,
             } => (format!("adamw, betas {beta1} and {beta2}"), weight_decay),
+            Self::Lars {
+                trust,
+                momentum,
+                weight_decay,
+            } => (
+                format!("lars, trust {trust}, momentum {momentum}"),
+                weight_decay,
+            ),
         };
         match decay {
             0.0 => name,

@@ -27,7 +27,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 31] = [
+    let cases: [(&str, &[&str]); 33] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -50,10 +50,18 @@ fn arguments() {
         ("--placement rank0", &["--exchange one-sided"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
         ("--optimizer adagrad", &["adagrad", "adamw"]),
-        ("--momentum 0.5", &["--optimizer momentum or nesterov"]),
+        (
+            "--momentum 0.5",
+            &["--optimizer momentum, nesterov or lars"],
+        ),
         (
             "--optimizer momentum --momentum 1",
             &["--momentum", "below 1"],
+        ),
+        ("--trust 0.01", &["--optimizer lars"]),
+        (
+            "--optimizer lars --clip-norm 1",
+            &["--clip-norm has no use with lars"],
         ),
         ("--beta2 0.9", &["--optimizer adam or adamw"]),
         ("--weight-decay=-1", &["--weight-decay", "at least 0"]),

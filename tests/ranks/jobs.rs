@@ -234,11 +234,12 @@ fn optimizers() {
     for (step, rate) in [(1, 0.03), (10, 0.3), (11, 0.3), (26, 0.15), (40, 0.00082)] {
         assert!((rates[step - 1] - rate).abs() < 1e-5, "{step}: {rates:?}");
     }
-    for optimizer in ["sgd", "momentum", "adam", "adamw"] {
+    for optimizer in ["sgd", "momentum", "adam", "adamw", "lars"] {
         for exchange in ["node-shared", "all-reduce", "one-sided"] {
             let out = format!("{optimizer}-{exchange}");
+            let lr = if optimizer == "lars" { 1.0 } else { 0.01 };
             let words = format!(
-                "train softmax train.h5 --test test.h5 --epochs 4 --batch 50 --optimizer {optimizer} --exchange {exchange} --lr 0.01 --schedule step --decay-every 2 --out {out}"
+                "train softmax train.h5 --test test.h5 --epochs 4 --batch 50 --optimizer {optimizer} --exchange {exchange} --lr {lr} --schedule step --decay-every 2 --out {out}"
             );
             job(2, folder.path(), &words);
             let result = toml(folder.path().join(&out).join("result.toml"));
