@@ -24,7 +24,7 @@
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
 //! | [`nn`] | layers and models over flat arenas | |
 //! | [`backend`] | the layers' arithmetic | `std::arch` |
-//! | [`optim`] | gradients into updates | |
+//! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`observe`] | progress and tables | `indicatif` |

@@ -4,6 +4,7 @@ mod bench;
 mod data;
 mod eval;
 mod model;
+mod optim;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -28,7 +29,7 @@ RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
 enum Typed {
-    Train(train::Train),
+    Train(Box<train::Train>),
     Eval(eval::Eval),
     #[command(subcommand)]
     Data(data::Data),
@@ -53,7 +54,7 @@ pub fn parse() -> Result<Command> {
         std::process::exit(error.exit_code());
     });
     match cli.command {
-        Typed::Train(typed) => typed.resolve().map(Command::Train),
+        Typed::Train(typed) => typed.resolve().map(Box::new).map(Command::Train),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Data(_) if launch.size > 1 => Err(Error::Usage(

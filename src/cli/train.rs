@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{model, positive, positive_real, rate};
+use super::optim::{Optim, ScheduleArg};
+use super::{model, positive, positive_real};
 use crate::Result;
 use crate::commands::train::{BatchSize, Length, Settings};
 use crate::exchange::{Kind, Placement};
@@ -39,9 +40,6 @@ pub(super) struct Train {
     /// Samples of a step over all ranks together.
     #[arg(long, value_name = "N", value_parser = positive)]
     global_batch: Option<usize>,
-    /// Learning rate.
-    #[arg(long, value_name = "X", default_value = "0.1", value_parser = rate)]
-    lr: f32,
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
@@ -70,6 +68,8 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    optim: Optim,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -109,6 +109,7 @@ pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result
 
 impl Train {
     pub(super) fn resolve(self) -> Result<Settings> {
+        self.check()?;
         Ok(commands::train::Settings {
             model: self.model,
             data: self.data,
@@ -124,7 +125,10 @@ impl Train {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
-            lr: self.lr,
+            rule: self.optim.rule()?,
+            schedule: self.optim.schedule()?,
+            lr_per: self.optim.lr_per,
+            clip_norm: self.optim.clip_norm,
             reduce: match self.reduce {
                 ReduceArg::Mean => Reduce::Mean,
                 ReduceArg::Sum => Reduce::Sum,
@@ -137,5 +141,21 @@ impl Train {
             out: self.out,
             force: self.force,
         })
+    }
+
+    /// Refuses options that are good each by itself and mean nothing together.
+    fn check(&self) -> Result<()> {
+        let endless = self.until_loss.is_some() && self.epochs.is_none() && self.steps.is_none();
+        if endless && matches!(self.optim.schedule, ScheduleArg::Cosine) {
+            let problem =
+                "--schedule cosine ends with the run: with --until-loss, give --epochs or --steps";
+            return Err(Error::Usage(problem.into()));
+        }
+        if self.optim.lr_per.is_some() && matches!(self.reduce, ReduceArg::Sum) {
+            let problem =
+                "--lr-per and --reduce sum both raise the rate with the number of ranks: give one";
+            return Err(Error::Usage(problem.into()));
+        }
+        Ok(())
     }
 }

@@ -11,11 +11,13 @@ use crate::data::{Dataset, Description, Loader, Scaling, SetWriter, Shape, Steps
 use crate::exchange::{Exchange, Kind};
 use crate::nn::zoo;
 use crate::observe::{peak_memory_mb, say, table};
-use crate::optim::Sgd;
+use crate::optim::{Schedule, Sgd};
 use crate::train::{Parts, Reduce, Times, Trainer};
 
 /// Different digits among the 60,000 of the built-in set: the speed does not depend on what is drawn.
 const DISTINCT: usize = 2000;
+/// More than are ever taken.
+const STEPS: u64 = u64::MAX >> 8;
 
 /// What to measure.
 pub struct Settings {
@@ -55,11 +57,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             batch,
         },
         reduce: Reduce::Mean,
-        optimizer: Box::new(Sgd { lr: 0.01 }),
+        optimizer: Box::new(Sgd::default()),
+        schedule: Schedule::constant(0.01),
+        total: STEPS,
         seed: 1,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = kind.start(comm, u64::MAX >> 8, &trainer.params)?;
+    let mut exchange = kind.start(comm, STEPS, &trainer.params)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
     let mut steps = 20;

@@ -18,7 +18,7 @@ use crate::{Error, Result, cli, interrupt, logging};
 /// What to do, with everything resolved that can be without ranks.
 pub enum Command {
     /// `phalanx train`.
-    Train(train::Settings),
+    Train(Box<train::Settings>),
     /// `phalanx eval`.
     Eval(eval::Settings),
     /// `phalanx data`.

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::train::{BatchSize, Length, Plan, Settings};
 use crate::comm::Comm;
+use crate::optim::{Rule, Schedule};
 use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
@@ -35,12 +36,14 @@ struct Resolved {
     steps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     until_loss: Option<f64>,
-    optimizer: &'static str,
-    lr: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    clip_norm: Option<f64>,
     normalize: bool,
     seed: u64,
     eval_every: u64,
     log_every: u64,
+    optimizer: Rule,
+    schedule: Schedule,
 }
 
 /// What `settings.toml` will say.
@@ -71,12 +74,13 @@ pub(super) fn settings(
             steps_per_epoch: plan.steps.per_epoch(),
             steps: plan.total,
             until_loss: settings.until_loss,
-            optimizer: "sgd",
-            lr: settings.lr,
+            clip_norm: settings.clip_norm,
             normalize: settings.normalize,
             seed: settings.seed,
             eval_every: plan.eval_every,
             log_every: plan.log_every,
+            optimizer: settings.rule,
+            schedule: plan.schedule.clone(),
         },
     }
 }
@@ -115,6 +119,15 @@ pub(super) fn settings_rows(
         Some(loss) => format!("until test loss {loss}, at most {length}"),
         None => length,
     };
+    let optimizer = match settings.clip_norm {
+        Some(limit) => format!("{}, gradients clipped to {limit}", settings.rule.describe()),
+        None => settings.rule.describe(),
+    };
+    let by = match settings.reduce {
+        Reduce::Mean => "mean",
+        Reduce::Sum => "sum",
+    };
+    let optimizer = format!("{optimizer}, gradients by {by}");
     vec![
         (
             "ranks",
@@ -133,14 +146,8 @@ pub(super) fn settings_rows(
         ("exchange", plan.exchange.describe().into()),
         ("batch", batch),
         ("length", length),
-        (
-            "optimizer",
-            format!(
-                "sgd, learning rate {}, gradients by {:?}",
-                settings.lr, settings.reduce
-            )
-            .to_lowercase(),
-        ),
+        ("optimizer", optimizer),
+        ("learning rate", plan.schedule.describe()),
         ("evaluate", format!("every {} steps", plan.eval_every)),
         ("seed", settings.seed.to_string()),
         ("run folder", folder.path().display().to_string()),

@@ -11,7 +11,7 @@ use crate::data::{Dataset, Loader, Scaling, Steps};
 use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
-use crate::optim::Sgd;
+use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
 use crate::{Error, Result};
 
@@ -62,8 +62,14 @@ pub struct Settings {
     pub until_loss: Option<f64>,
     /// Samples of a step.
     pub batch: BatchSize,
-    /// Learning rate.
-    pub lr: f32,
+    /// How gradients become updates.
+    pub rule: Rule,
+    /// The learning rate of every step.
+    pub schedule: Schedule,
+    /// The samples of a step that the learning rate is meant for, if it is to follow their number.
+    pub lr_per: Option<usize>,
+    /// The longest gradient that is not shortened.
+    pub clip_norm: Option<f64>,
     /// How gradients become one.
     pub reduce: Reduce,
     /// How ranks agree.
@@ -82,6 +88,32 @@ pub struct Settings {
     pub force: bool,
 }
 
+impl Settings {
+    /// The schedule for `batch` samples a step.
+    fn schedule(&self, batch: usize) -> Result<Schedule> {
+        let mut schedule = self.schedule.clone();
+        if let Some(base) = self.lr_per {
+            schedule = schedule.scaled(batch, base);
+        }
+        let lr = schedule.lr;
+        if !lr.is_normal() {
+            let problem = format!(
+                "--lr {:?} meant for --lr-per {} samples is {lr:?} for the {batch} of a step",
+                self.schedule.lr,
+                self.lr_per.unwrap_or(batch),
+            );
+            return Err(Error::Usage(problem));
+        }
+        if let Decay::Cosine { floor } = schedule.decay
+            && floor > lr
+        {
+            let problem = format!("--lr-floor {floor:?} is above the learning rate {lr:?}");
+            return Err(Error::Usage(problem));
+        }
+        Ok(schedule)
+    }
+}
+
 /// What the settings mean for this data and these ranks.
 pub(super) struct Plan {
     pub(super) data: Arc<Dataset>,
@@ -90,6 +122,7 @@ pub(super) struct Plan {
     pub(super) exchange: Kind,
     pub(super) steps: Steps,
     pub(super) total: u64,
+    pub(super) schedule: Schedule,
     pub(super) eval_every: u64,
     pub(super) log_every: u64,
 }
@@ -138,6 +171,7 @@ impl Plan {
             exchange,
             steps,
             total,
+            schedule: settings.schedule(batch)?,
             eval_every,
             log_every,
         })
@@ -150,7 +184,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
-    let optimizer = Box::new(Sgd { lr: settings.lr });
+    let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
+    let (schedule, total) = (plan.schedule.clone(), plan.total);
     let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
     let parts = Parts {
         model,
@@ -159,6 +194,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         steps,
         reduce,
         optimizer,
+        schedule,
+        total,
         seed,
     };
     let mut trainer = Trainer::new(comm, parts);
@@ -175,7 +212,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
-        let journal = Journal::create(&metrics, steps, settings.lr, plan.log_every, plan.total)?;
+        let journal = Journal::create(&metrics, steps, plan.log_every, plan.total)?;
         Ok((Some(folder), journal))
     };
     let started = if comm.rank() == 0 {

@@ -51,6 +51,7 @@ impl Exchange for AllReduce<'_> {
         &mut self,
         params: &mut [f32],
         grads: &mut Gradients,
+        lr: f32,
         optimizer: &mut dyn Optimizer,
     ) -> Result<Spent> {
         let start = Instant::now();
@@ -62,7 +63,7 @@ impl Exchange for AllReduce<'_> {
         let arrived = start.elapsed();
         self.comm.sum(grads.all());
         let delta = grads.params();
-        optimizer.update(params, delta);
+        optimizer.step(lr, 0, params, delta, |_| {});
         params
             .iter_mut()
             .zip(delta)

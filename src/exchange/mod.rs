@@ -24,11 +24,12 @@ pub trait Exchange {
     fn team(&self) -> &dyn Comm;
     /// The next step for this rank's team, or none when all are taken.
     fn claim(&mut self) -> Result<Option<u64>>;
-    /// Moves `params` one step along the team's gradients; afterwards `grads` holds the team's tally.
+    /// Moves `params` one step along the team's gradients at the rate `lr`; afterwards `grads` holds the team's tally.
     fn step(
         &mut self,
         params: &mut [f32],
         grads: &mut Gradients,
+        lr: f32,
         optimizer: &mut dyn Optimizer,
     ) -> Result<Spent>;
     /// No rank claims another step.

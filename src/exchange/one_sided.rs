@@ -1,7 +1,7 @@
 //! Asynchronous: each rank adds its own updates to parameters in one-sided windows and waits for nobody.
 //!
 //! Cost of a step: one fetch-and-add for the claim, and one accumulate and one get per owner, 4·parameters bytes each
-//! way in all. Steps are claimed from a shared counter, so a fast rank takes more of them and none is taken twice.
+//! way in all. What an optimizer remembers (velocities, moments) is each rank's own. Steps are claimed from a shared counter, so a fast rank takes more of them and none is taken twice.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -91,11 +91,12 @@ impl Exchange for OneSided<'_> {
         &mut self,
         params: &mut [f32],
         grads: &mut Gradients,
+        lr: f32,
         optimizer: &mut dyn Optimizer,
     ) -> Result<Spent> {
         let start = Instant::now();
         let delta = grads.params();
-        optimizer.update(params, delta);
+        optimizer.step(lr, 0, params, delta, |_| {});
         for (owner, part) in self.parts(params.len()) {
             self.window.add(owner, 0, &delta[part])?;
         }

@@ -38,6 +38,7 @@ struct Book {
     path: std::path::PathBuf,
     progress: Progress,
     steps: Steps,
+    /// Learning rate of the last step.
     lr: f32,
     every: u64,
     /// What came since the last row.
@@ -55,14 +56,14 @@ impl Journal {
     }
 
     /// Starts `metrics.csv` at `path`, with a row each `every` steps of `total`.
-    pub fn create(path: &Path, steps: Steps, lr: f32, every: u64, total: u64) -> Result<Self> {
+    pub fn create(path: &Path, steps: Steps, every: u64, total: u64) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;
         Ok(Self(Some(Book {
             file: csv::Writer::from_writer(file),
             path: path.to_path_buf(),
             progress: Progress::new("training", total),
             steps,
-            lr,
+            lr: 0.0,
             every,
             recent: Tally::default(),
             last: (0, 0.0, 0),
@@ -70,12 +71,20 @@ impl Journal {
         })))
     }
 
-    /// After a step; if it is `tested` next, the row waits for that.
-    pub fn trained(&mut self, times: &Times, step: u64, tally: Tally, tested: bool) -> Result<()> {
+    /// After a step at the rate `lr`; if it is `tested` next, the row waits for that.
+    pub fn trained(
+        &mut self,
+        times: &Times,
+        step: u64,
+        tally: Tally,
+        lr: f32,
+        tested: bool,
+    ) -> Result<()> {
         let Some(book) = &mut self.0 else {
             return Ok(());
         };
         book.recent = book.recent.plus(tally);
+        book.lr = lr;
         if tested || step / book.every == book.last.0 / book.every {
             return Ok(());
         }

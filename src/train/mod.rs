@@ -59,12 +59,8 @@ pub fn train(
         let tally = trainer.step(&mut *exchange, step)?;
         outcome.steps = step + 1;
         let due = observes && outcome.steps / goal.eval_every > evaluated;
-        journal.trained(
-            &trainer.times,
-            outcome.steps,
-            tally,
-            due && goal.test.is_some(),
-        )?;
+        let (lr, tested) = (trainer.lr(step), due && goal.test.is_some());
+        journal.trained(&trainer.times, outcome.steps, tally, lr, tested)?;
         let Some(test) = goal.test.filter(|_| due) else {
             continue;
         };

@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Outcome, Times, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Exchange, Gradients};
+use crate::exchange::{Exchange, Gradients, Spent};
 use crate::nn::{Draw, Model, Tally};
-use crate::optim::Optimizer;
+use crate::optim::{Optimizer, Schedule};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -39,6 +39,8 @@ pub struct Trainer {
     rank: usize,
     seed: u64,
     optimizer: Box<dyn Optimizer>,
+    schedule: Schedule,
+    total: u64,
     grads: Gradients,
 }
 
@@ -56,6 +58,10 @@ pub struct Parts {
     pub reduce: Reduce,
     /// How gradients become updates.
     pub optimizer: Box<dyn Optimizer>,
+    /// The learning rate of every step.
+    pub schedule: Schedule,
+    /// Steps of the run.
+    pub total: u64,
     /// Names the parameters to start from.
     pub seed: u64,
 }
@@ -70,6 +76,8 @@ impl Trainer {
             steps,
             reduce,
             optimizer,
+            schedule,
+            total,
             seed,
         } = parts;
         Self {
@@ -84,12 +92,14 @@ impl Trainer {
             rank: comm.rank(),
             seed,
             optimizer,
+            schedule,
+            total,
         }
     }
 
-    /// The learning rate of the next step.
-    pub fn lr(&self) -> f32 {
-        self.optimizer.lr()
+    /// The learning rate of `step`, from 0.
+    pub fn lr(&self, step: u64) -> f32 {
+        self.schedule.at(step, self.steps.per_epoch(), self.total)
     }
 
     /// A digest of the parameters' bits.
@@ -142,12 +152,12 @@ impl Trainer {
         if size == 1 {
             // Nobody else need hear of it first, and nobody should get the update.
             mine?;
-            let spent = exchange.step(&mut self.params, &mut self.grads, &mut *self.optimizer)?;
+            let spent = self.exchange(exchange, step)?;
             self.times
                 .add(loaded - start, computed - loaded, spent, tally.count);
             return Ok(tally);
         }
-        let spent = exchange.step(&mut self.params, &mut self.grads, &mut *self.optimizer)?;
+        let spent = self.exchange(exchange, step)?;
         self.times
             .add(loaded - start, computed - loaded, spent, tally.count);
         let tally = self.grads.tally();
@@ -188,6 +198,11 @@ impl Trainer {
         exchange.settle(&mut self.params)
     }
 
+    fn exchange(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Spent> {
+        let lr = self.lr(step);
+        exchange.step(&mut self.params, &mut self.grads, lr, &mut *self.optimizer)
+    }
+
     fn check(&self, step: u64, tally: Tally) -> Result<()> {
         if tally.loss.is_finite() {
             return Ok(());
@@ -201,7 +216,7 @@ impl Trainer {
             value,
             step,
             rank,
-            lr: self.optimizer.lr(),
+            lr: self.lr(step.saturating_sub(1)),
         }
     }
 }

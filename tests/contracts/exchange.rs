@@ -4,28 +4,76 @@ use phalanx::comm::Comm;
 use phalanx::data::{Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement};
 use phalanx::nn::zoo;
-use phalanx::optim::Sgd;
+use phalanx::optim::{Rule, Schedule, Sgd};
 use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
 
 use super::sets;
 
 const SAMPLES: usize = 1000;
 
-/// Trains softmax for `epochs` with `batch` samples a step and gives the trainer back.
+/// Every optimizer.
+fn rules() -> [Rule; 6] {
+    let (momentum, beta1, beta2, weight_decay) = (0.9, 0.9, 0.999, 0.001);
+    [
+        Rule::Sgd { weight_decay },
+        Rule::Momentum {
+            momentum,
+            weight_decay,
+        },
+        Rule::Nesterov {
+            momentum,
+            weight_decay,
+        },
+        Rule::Adam {
+            beta1,
+            beta2,
+            weight_decay,
+        },
+        Rule::AdamW {
+            beta1,
+            beta2,
+            weight_decay,
+        },
+        Rule::Lars {
+            trust: 0.1,
+            momentum,
+            weight_decay,
+        },
+    ]
+}
+
+/// As `run_with`, by plain descent.
 fn run(comm: &dyn Comm, kind: Kind, batch: usize, epochs: u64, lr: f32) -> Trainer {
+    let plain = Rule::Sgd { weight_decay: 0.0 };
+    run_with(comm, kind, batch, epochs, lr, (plain, None))
+}
+
+/// Trains softmax for `epochs` with `batch` samples a step and gives the trainer back.
+fn run_with(
+    comm: &dyn Comm,
+    kind: Kind,
+    batch: usize,
+    epochs: u64,
+    lr: f32,
+    (rule, limit): (Rule, Option<f64>),
+) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let steps = Steps {
         samples: data.len(),
         batch,
     };
     let scaling = Scaling::unit(1);
+    let model = zoo::build("softmax", data.shape, data.classes).unwrap();
+    let optimizer = rule.build(model.tensors(), limit);
     let parts = Parts {
-        model: zoo::build("softmax", data.shape, data.classes).unwrap(),
+        model,
         loader: Loader::new(data, scaling.clone(), 3),
         scaling,
         steps,
         reduce: Reduce::Mean,
-        optimizer: Box::new(Sgd { lr }),
+        optimizer,
+        schedule: Schedule::constant(lr),
+        total: epochs * steps.per_epoch(),
         seed: 3,
     };
     let mut trainer = Trainer::new(comm, parts);
@@ -49,6 +97,12 @@ fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
     );
 }
 
+/// The greatest difference between two trainers' parameters.
+fn distance(a: &Trainer, b: &Trainer) -> f32 {
+    let pairs = a.params.iter().zip(&b.params);
+    pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
 /// Batches of 48 leave a short last step of 40, which several rank counts cannot share evenly.
 pub fn synchronous_equals_one_rank(comm: &dyn Comm) {
     let alone = comm.split(comm.rank());
@@ -57,14 +111,35 @@ pub fn synchronous_equals_one_rank(comm: &dyn Comm) {
         let together = run(comm, kind, 48, 3, 0.2);
         same_bits_everywhere(comm, &together);
         assert_eq!(together.times.steps, 3 * 21);
-        let worst = |(a, b): (&f32, &f32)| (a - b).abs();
-        let worst = together
-            .params
-            .iter()
-            .zip(&single.params)
-            .map(worst)
-            .fold(0.0, f32::max);
+        let worst = distance(&together, &single);
         assert!(worst < 1e-5, "{kind:?}: parameters differ by {worst}");
+    }
+}
+
+/// Optimizers whose state is spread over ranks, with and without a limit on the norm of a gradient that no rank has whole.
+pub fn every_optimizer_equals_one_rank(comm: &dyn Comm) {
+    let alone = comm.split(comm.rank());
+    for (rule, limit) in rules()
+        .into_iter()
+        .flat_map(|rule| [(rule, None), (rule, Some(0.5))])
+        .filter(|(rule, limit)| limit.is_none() || !matches!(rule, Rule::Lars { .. }))
+    {
+        // Adam divides by the size of the gradient, and so makes rounding errors of the smallest ones part of a step:
+        // a twentieth of one step of its rate, after 42 steps.
+        let (lr, tolerance) = match rule {
+            Rule::Adam { .. } | Rule::AdamW { .. } => (0.01, 0.05 * 0.01),
+            _ => (0.05, 1e-5),
+        };
+        let single = run_with(&*alone, Kind::AllReduce, 48, 2, lr, (rule, limit));
+        for kind in [Kind::AllReduce, Kind::NodeShared] {
+            let together = run_with(comm, kind, 48, 2, lr, (rule, limit));
+            same_bits_everywhere(comm, &together);
+            let worst = distance(&together, &single);
+            assert!(
+                worst < tolerance,
+                "{rule:?}, limit {limit:?}, {kind:?}: parameters differ by {worst}"
+            );
+        }
     }
 }
 
@@ -86,7 +161,7 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
         while exchange.claim().unwrap().is_some() {
             grads.params().fill(-1.0);
             exchange
-                .step(&mut params, &mut grads, &mut Sgd { lr: 1.0 })
+                .step(&mut params, &mut grads, 1.0, &mut Sgd::default())
                 .unwrap();
             mine[0] += 1;
         }

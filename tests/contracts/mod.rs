@@ -10,7 +10,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 13] = [
+pub const CHECKS: [Check; 14] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -35,6 +35,10 @@ pub const CHECKS: [Check; 13] = [
     (
         "ranks in step equal one rank with the whole batch",
         exchange::synchronous_equals_one_rank,
+    ),
+    (
+        "every optimizer in step equals one rank with the whole batch",
+        exchange::every_optimizer_equals_one_rank,
     ),
     (
         "ranks in step repeat themselves bit for bit",

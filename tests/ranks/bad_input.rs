@@ -27,7 +27,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 16] = [
+    let cases: [(&str, &[&str]); 33] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -49,6 +49,47 @@ fn arguments() {
         ("--until-loss 0.5", &["--test"]),
         ("--placement rank0", &["--exchange one-sided"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
+        ("--optimizer adagrad", &["adagrad", "adamw"]),
+        (
+            "--momentum 0.5",
+            &["--optimizer momentum, nesterov or lars"],
+        ),
+        (
+            "--optimizer momentum --momentum 1",
+            &["--momentum", "below 1"],
+        ),
+        ("--trust 0.01", &["--optimizer lars"]),
+        (
+            "--optimizer lars --clip-norm 1",
+            &["--clip-norm has no use with lars"],
+        ),
+        ("--beta2 0.9", &["--optimizer adam or adamw"]),
+        ("--weight-decay=-1", &["--weight-decay", "at least 0"]),
+        ("--clip-norm 0", &["--clip-norm", "above 0"]),
+        ("--schedule step", &["--decay-epochs or --decay-every"]),
+        ("--decay-every 2", &["--schedule step"]),
+        (
+            "--schedule step --decay-epochs 2,x",
+            &["--decay-epochs", "expected a whole number"],
+        ),
+        (
+            "--schedule step --decay-every 2 --decay-factor 1.5",
+            &["--decay-factor", "below 1"],
+        ),
+        ("--lr-floor 0.01", &["--schedule cosine"]),
+        (
+            "--schedule cosine --lr-floor 0.5",
+            &["--lr-floor 0.5 is above the learning rate 0.1"],
+        ),
+        (
+            "--schedule cosine --test good.h5 --until-loss 0.5",
+            &["--epochs or --steps"],
+        ),
+        ("--lr-per 100 --reduce sum", &["--lr-per", "--reduce sum"]),
+        (
+            "--lr 1e38 --lr-per 1",
+            &["--lr 1e38", "inf for the 300 of a step"],
+        ),
         ("--speed 9", &["unexpected argument '--speed'"]),
     ];
     for (flags, says) in cases {

@@ -5,7 +5,7 @@ use std::fs;
 use crate::job::{csv, folder, job, number, toml};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 6] = [
+pub const JOBS: [(&str, fn()); 7] = [
     (
         "a synchronous run leaves a whole run folder",
         synchronous_run,
@@ -21,6 +21,10 @@ pub const JOBS: [(&str, fn()); 6] = [
     (
         "a run repeated from its settings gives the same bits",
         repeated_run,
+    ),
+    (
+        "the run folder shows optimizer and rate of every step",
+        optimizers,
     ),
     ("training until a loss says between which steps", until_loss),
     ("runs without a name get the next free one", default_names),
@@ -197,6 +201,52 @@ fn repeated_run() {
         "train softmax train.h5 --epochs 2 --seed 8 --out third",
     );
     assert_ne!(bits("first"), bits("third"), "another seed is another run");
+}
+
+fn optimizers() {
+    let folder = folder();
+    let words = "train softmax train.h5 --test test.h5 --epochs 4 --global-batch 300 --log-every 1 --lr 0.1 --lr-per 100";
+    let nesterov = "--optimizer nesterov --weight-decay 1e-4 --clip-norm 1 --warmup-epochs 1 --schedule cosine";
+    let printed = job(
+        2,
+        folder.path(),
+        &format!("{words} {nesterov} --out cosine"),
+    );
+    assert!(
+        printed.contains("nesterov, momentum 0.9, weight decay 0.0001, gradients clipped to 1")
+            && printed.contains("0.3 after 1 epochs of warm-up, by a cosine to 0"),
+        "{printed}"
+    );
+    let settings = toml(folder.path().join("cosine/settings.toml"));
+    let (optimizer, schedule) = (
+        &settings["resolved"]["optimizer"],
+        &settings["resolved"]["schedule"],
+    );
+    assert_eq!(optimizer["name"].as_str(), Some("nesterov"));
+    assert_eq!(optimizer["momentum"].as_float(), Some(0.9));
+    assert_eq!(schedule["decay"]["name"].as_str(), Some("cosine"));
+    let rates: Vec<f64> = csv(folder.path().join("cosine/metrics.csv"))
+        .iter()
+        .map(|row| number(row, "lr"))
+        .collect();
+    assert_eq!(rates.len(), 40);
+    // Ten steps up to 0.3, thirty down: half of it in the middle, almost nothing at the end.
+    for (step, rate) in [(1, 0.03), (10, 0.3), (11, 0.3), (26, 0.15), (40, 0.00082)] {
+        assert!((rates[step - 1] - rate).abs() < 1e-5, "{step}: {rates:?}");
+    }
+    for optimizer in ["sgd", "momentum", "adam", "adamw", "lars"] {
+        for exchange in ["node-shared", "all-reduce", "one-sided"] {
+            let out = format!("{optimizer}-{exchange}");
+            let lr = if optimizer == "lars" { 1.0 } else { 0.01 };
+            let words = format!(
+                "train softmax train.h5 --test test.h5 --epochs 4 --batch 50 --optimizer {optimizer} --exchange {exchange} --lr {lr} --schedule step --decay-every 2 --out {out}"
+            );
+            job(2, folder.path(), &words);
+            let result = toml(folder.path().join(&out).join("result.toml"));
+            let loss = result["test_loss"].as_float().unwrap();
+            assert!(loss < 2.2, "{out}: test loss {loss}");
+        }
+    }
 }
 
 fn until_loss() {

@@ -30,12 +30,15 @@ fn help_names_every_command_and_option_with_its_default() {
         assert!(all.contains(word), "{all}");
     }
     let train = help("train --help");
-    let options = "--test --epochs --steps --until-loss --batch --global-batch --lr --reduce --seed --eval-every --out --force";
-    for option in options.split(' ') {
+    let options = "--test --epochs --steps --until-loss --batch --global-batch --lr --reduce --seed --eval-every --out --force \
+        --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
+        --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps";
+    for option in options.split_whitespace() {
         assert!(train.contains(option), "{option} in\n{train}");
     }
     assert!(
-        train.contains("[default: 0.1]") && train.contains("[default: mean]"),
+        train.contains("[default: 0.1, or 0.001 with adam and adamw]")
+            && train.contains("[default: mean]"),
         "{train}"
     );
     assert_eq!(

@@ -1,0 +1,141 @@
+//! LARS: momentum with a rate for each tensor, for batches so large that one rate does not fit all.
+
+use std::ops::Range;
+
+use super::{Optimizer, Step, begin, squares};
+use crate::nn::Tensor;
+
+/// As You, Gitman and Ginsburg (2017): for each tensor, `ratio = trust × |w| / (|g| + weight_decay × |w|)`,
+/// `v = momentum × v + lr × ratio × (g + weight_decay × w)` and `w −= v`.
+///
+/// Tensors of one dimension (biases) and tensors of zeros have ratio 1, and the former no weight decay, as is usual.
+/// Norms are those of whole tensors: ranks that hold slices of them add up their squares. Cost of an update: as
+/// momentum, and one more reading of parameters and gradients.
+#[derive(Clone, Debug)]
+pub struct Lars {
+    trust: f64,
+    momentum: f64,
+    weight_decay: f64,
+    /// Each tensor's part of the arenas, and whether it has a ratio of its own.
+    tensors: Vec<(Range<usize>, bool)>,
+    velocity: Vec<f32>,
+}
+
+impl Lars {
+    /// For parameters that consist of `tensors`, at rest.
+    pub fn new(trust: f64, momentum: f64, weight_decay: f64, tensors: &[Tensor]) -> Self {
+        let own = |tensor: &Tensor| (tensor.range.clone(), tensor.shape.len() > 1);
+        Self {
+            trust,
+            momentum,
+            weight_decay,
+            tensors: tensors.iter().map(own).collect(),
+            velocity: Vec::new(),
+        }
+    }
+
+    /// The ratio of a tensor with these squares of parameters and gradients.
+    fn ratio(&self, params: f64, grads: f64) -> f64 {
+        let (w, g) = (params.sqrt(), grads.sqrt());
+        if w == 0.0 || g == 0.0 {
+            return 1.0;
+        }
+        self.trust * w / (g + self.weight_decay * w)
+    }
+}
+
+/// The part of `tensor` in the slice of `len` values that begins at `at`, counted from there.
+fn overlap(tensor: &Range<usize>, at: usize, len: usize) -> Range<usize> {
+    let within = |position: usize| position.clamp(at, at + len) - at;
+    within(tensor.start)..within(tensor.end)
+}
+
+impl Optimizer for Lars {
+    fn sums(&self) -> usize {
+        2 * self.tensors.len()
+    }
+
+    fn measure(&self, at: usize, params: &[f32], grads: &[f32], sums: &mut [f64]) {
+        for ((tensor, _), sums) in self.tensors.iter().zip(sums.chunks_exact_mut(2)) {
+            let part = overlap(tensor, at, params.len());
+            sums[0] += squares(&params[part.clone()]);
+            sums[1] += squares(&grads[part]);
+        }
+    }
+
+    fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
+        begin(&mut self.velocity, grads.len());
+        let keep = self.momentum as f32;
+        for (i, (tensor, adapts)) in self.tensors.iter().enumerate() {
+            let (ratio, decay) = match adapts {
+                true => (
+                    self.ratio(step.sums[2 * i], step.sums[2 * i + 1]),
+                    self.weight_decay as f32,
+                ),
+                false => (1.0, 0.0),
+            };
+            let rate = (f64::from(step.lr) * ratio) as f32;
+            let part = overlap(tensor, step.at, grads.len());
+            let velocity = &mut self.velocity[part.clone()];
+            let pairs = grads[part.clone()].iter_mut().zip(&params[part]);
+            for ((grad, param), velocity) in pairs.zip(velocity) {
+                *velocity = keep * *velocity + rate * (*grad + decay * param);
+                *grad = -*velocity;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sequence::{GRADS, START, check};
+    use super::*;
+
+    /// A matrix of two values and a bias.
+    fn lars() -> Lars {
+        let tensor = |shape: &[usize], range| Tensor {
+            name: String::new(),
+            shape: shape.to_vec(),
+            range,
+        };
+        let tensors = [tensor(&[1, 2], 0..2), tensor(&[1], 2..3)];
+        Lars::new(0.02, 0.9, 0.01, &tensors)
+    }
+
+    /// Figures computed in double precision by another program from the paper's formulas.
+    #[test]
+    fn four_steps_give_the_figures_of_the_paper() {
+        let expected = [
+            [0.9980000, -1.9960000, 0.4750000],
+            [0.9980063, -1.9960125, 0.3525000],
+            [0.9972869, -1.9978698, 0.2772500],
+            [0.9950755, -1.9979516, 0.2095250],
+        ];
+        check(&mut lars(), expected);
+    }
+
+    #[test]
+    fn slices_that_add_up_their_sums_do_as_the_whole() {
+        let mut whole = GRADS[0];
+        let optimizer: &mut dyn Optimizer = &mut lars();
+        optimizer.step(0.1, 0, &START, &mut whole, |_| {});
+        // The cut goes through the matrix.
+        for slice in [0..1, 1..3] {
+            let mut part = GRADS[0][slice.clone()].to_vec();
+            let optimizer: &mut dyn Optimizer = &mut lars();
+            optimizer.step(0.1, slice.start, &START[slice.clone()], &mut part, |sums| {
+                sums.fill(0.0);
+                lars().measure(0, &START, &GRADS[0], sums);
+            });
+            assert_eq!(part, whole[slice]);
+        }
+    }
+
+    #[test]
+    fn a_tensor_of_zeros_moves_at_the_plain_rate() {
+        let mut delta = [1.0, -2.0, 0.5];
+        let optimizer: &mut dyn Optimizer = &mut lars();
+        optimizer.step(0.1, 0, &[0.0; 3], &mut delta, |_| {});
+        assert_eq!(delta, [-0.1, 0.2, -0.05]);
+    }
+}
