@@ -25,7 +25,7 @@ pub(super) struct Train {
     /// A test set, evaluated during training and at the end.
     #[arg(long, value_name = "DATA")]
     test: Option<PathBuf>,
-    /// Stop after this many passes over the data [default: 5, or 1000 with --until-loss].
+    /// Stop after this many passes over the data [default: 5, or 1000 with --until-loss or --early-stop].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "steps")]
     epochs: Option<usize>,
     /// Stop after this many steps (updates of the parameters).
@@ -34,6 +34,12 @@ pub(super) struct Train {
     /// Stop at the first evaluation whose test loss is at or below X.
     #[arg(long, value_name = "X", value_parser = positive_real, requires = "test")]
     until_loss: Option<f64>,
+    /// Stop after N evaluations in a row without a lower test loss.
+    #[arg(long, value_name = "N", value_parser = positive, requires = "test")]
+    early_stop: Option<usize>,
+    /// Keep the parameters of the evaluation with the lowest test loss instead of the last ones.
+    #[arg(long, requires = "test")]
+    keep_best: bool,
     /// Samples that each rank takes in a step [default: 100].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "global_batch")]
     batch: Option<usize>,
@@ -109,18 +115,21 @@ pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result
 
 impl Train {
     pub(super) fn resolve(self) -> Result<Settings> {
+        let endless = self.is_endless();
         self.check()?;
         Ok(commands::train::Settings {
             model: self.model,
             data: self.data,
             test: self.test,
-            length: match (self.epochs, self.steps, self.until_loss) {
-                (_, Some(steps), _) => Length::Steps(steps as u64),
-                (Some(epochs), ..) => Length::Epochs(epochs as u64),
-                (None, None, Some(_)) => Length::Epochs(1000),
-                (None, None, None) => Length::Epochs(5),
+            length: match (self.epochs, self.steps) {
+                (_, Some(steps)) => Length::Steps(steps as u64),
+                (Some(epochs), None) => Length::Epochs(epochs as u64),
+                (None, None) if endless => Length::Epochs(1000),
+                (None, None) => Length::Epochs(5),
             },
             until_loss: self.until_loss,
+            early_stop: self.early_stop.map(|n| n as u64),
+            keep_best: self.keep_best,
             batch: match self.global_batch {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
@@ -143,12 +152,16 @@ impl Train {
         })
     }
 
+    /// Whether only the test loss ends the run.
+    fn is_endless(&self) -> bool {
+        let waits = self.until_loss.is_some() || self.early_stop.is_some();
+        waits && self.epochs.is_none() && self.steps.is_none()
+    }
+
     /// Refuses options that are good each by itself and mean nothing together.
     fn check(&self) -> Result<()> {
-        let endless = self.until_loss.is_some() && self.epochs.is_none() && self.steps.is_none();
-        if endless && matches!(self.optim.schedule, ScheduleArg::Cosine) {
-            let problem =
-                "--schedule cosine ends with the run: with --until-loss, give --epochs or --steps";
+        if self.is_endless() && matches!(self.optim.schedule, ScheduleArg::Cosine) {
+            let problem = "--schedule cosine ends with the run: with --until-loss or --early-stop, give --epochs or --steps";
             return Err(Error::Usage(problem.into()));
         }
         if self.optim.lr_per.is_some() && matches!(self.reduce, ReduceArg::Sum) {

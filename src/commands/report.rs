@@ -37,6 +37,9 @@ struct Resolved {
     #[serde(skip_serializing_if = "Option::is_none")]
     until_loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    early_stop: Option<u64>,
+    keep_best: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
     clip_norm: Option<f64>,
     normalize: bool,
     seed: u64,
@@ -74,6 +77,8 @@ pub(super) fn settings(
             steps_per_epoch: plan.steps.per_epoch(),
             steps: plan.total,
             until_loss: settings.until_loss,
+            early_stop: settings.early_stop,
+            keep_best: settings.keep_best,
             clip_norm: settings.clip_norm,
             normalize: settings.normalize,
             seed: settings.seed,
@@ -117,6 +122,10 @@ pub(super) fn settings_rows(
     };
     let length = match settings.until_loss {
         Some(loss) => format!("until test loss {loss}, at most {length}"),
+        None => length,
+    };
+    let length = match settings.early_stop {
+        Some(n) => format!("{length}, or {n} evaluations without a lower test loss"),
         None => length,
     };
     let optimizer = match settings.clip_norm {
@@ -170,6 +179,12 @@ pub(super) struct Result {
     target_step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_seconds: Option<f64>,
+    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stale_since: Option<u64>,
+    /// Step whose parameters are in model.h5, where it is not the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best_step: Option<u64>,
     eval_every: u64,
     /// Share of all ranks' time by part.
     time: BTreeMap<&'static str, f64>,
@@ -212,6 +227,8 @@ impl Result {
             test_accuracy: outcome.settled.map(|tally| tally.accuracy()),
             target_step: outcome.reached.map(|(step, _)| step),
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
+            stale_since: outcome.stale,
+            best_step: outcome.kept,
             eval_every: plan.eval_every,
             time: parts
                 .into_iter()
@@ -257,6 +274,18 @@ impl Result {
                 ),
                 _ => format!("test loss {target} was not reached"),
             }));
+        }
+        if let Some(step) = self.stale_since {
+            rows.push((
+                "stopped early",
+                format!("no lower test loss since step {step}"),
+            ));
+        }
+        if let Some(step) = self.best_step {
+            rows.push((
+                "kept",
+                format!("the parameters of step {step}, whose test loss was lowest"),
+            ));
         }
         let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
             .iter()

@@ -60,6 +60,10 @@ pub struct Settings {
     pub length: Length,
     /// The test loss to stop at.
     pub until_loss: Option<f64>,
+    /// Evaluations without a lower test loss to stop after.
+    pub early_stop: Option<u64>,
+    /// Whether the parameters of the lowest test loss are kept.
+    pub keep_best: bool,
     /// Samples of a step.
     pub batch: BatchSize,
     /// How gradients become updates.
@@ -232,6 +236,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         test: plan.test.as_ref(),
         eval_every: plan.eval_every,
         until_loss: settings.until_loss,
+        early_stop: settings.early_stop,
+        keep_best: settings.keep_best,
     };
     trainer.times = crate::train::Times::start();
     let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal)?;

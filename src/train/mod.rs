@@ -1,11 +1,13 @@
 //! The training loop, and what it needs around it.
 
+mod best;
 mod evaluation;
 mod journal;
 mod ranks;
 mod run_folder;
 mod trainer;
 
+pub use best::Best;
 pub use evaluation::evaluate;
 pub use journal::Journal;
 pub use ranks::{RankReport, Times};
@@ -26,6 +28,10 @@ pub struct Goal<'a> {
     pub eval_every: u64,
     /// Stop at the first evaluation with a test loss at or below this.
     pub until_loss: Option<f64>,
+    /// Stop after this many evaluations without a lower test loss.
+    pub early_stop: Option<u64>,
+    /// End with the parameters of the lowest test loss instead of the last ones.
+    pub keep_best: bool,
 }
 
 /// How a run ended.
@@ -35,6 +41,10 @@ pub struct Outcome {
     pub steps: u64,
     /// Step and seconds at the evaluation that met the target loss.
     pub reached: Option<(u64, f64)>,
+    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    pub stale: Option<u64>,
+    /// Step whose parameters were kept, where the last ones were worse.
+    pub kept: Option<u64>,
     /// Test result of this rank's own parameters at its last step.
     pub own: Option<Tally>,
     /// Test result of the parameters that all ranks agreed on.
@@ -53,6 +63,7 @@ pub fn train(
     // The ranks that take steps with rank 0 evaluate for all.
     let observes = exchange.team().size() == comm.size() || comm.rank() == 0;
     let mut evaluated = 0;
+    let mut best = Best::new(goal.keep_best);
     let mut ahead = trainer.claim(&mut *exchange)?;
     while let Some(step) = ahead {
         ahead = trainer.claim(&mut *exchange)?;
@@ -72,6 +83,10 @@ pub fn train(
             .is_some_and(|target| tally.mean_loss() <= target)
         {
             outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
+        }
+        best.tested(outcome.steps, tally, &trainer.params);
+        outcome.stale = best.stale(goal.early_stop);
+        if outcome.reached.is_some() || outcome.stale.is_some() {
             exchange.finish()?;
             break;
         }
@@ -86,6 +101,10 @@ pub fn train(
         Some(test) if !together => Some(trainer.evaluate(comm, test)?),
         _ => outcome.own,
     };
+    outcome.kept = best.restore(comm, outcome.settled, &mut trainer.params);
+    if let Some(test) = goal.test.filter(|_| outcome.kept.is_some()) {
+        outcome.settled = Some(trainer.evaluate(comm, test)?);
+    }
     trainer.check_end(comm, &outcome)?;
     Ok(outcome)
 }

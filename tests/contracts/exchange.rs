@@ -84,6 +84,8 @@ fn run_with(
         test: None,
         eval_every: u64::MAX,
         until_loss: None,
+        early_stop: None,
+        keep_best: false,
     };
     train(comm, exchange, &mut trainer, &goal, &mut Journal::none()).unwrap();
     trainer

@@ -27,7 +27,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 33] = [
+    let cases: [(&str, &[&str]); 35] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -47,6 +47,8 @@ fn arguments() {
         ("--steps 0", &["--steps", "must be at least 1"]),
         ("--epochs 1.5", &["--epochs", "expected a whole number"]),
         ("--until-loss 0.5", &["--test"]),
+        ("--early-stop 3", &["--test"]),
+        ("--keep-best", &["--test"]),
         ("--placement rank0", &["--exchange one-sided"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
         ("--optimizer adagrad", &["adagrad", "adamw"]),

@@ -5,7 +5,7 @@ use std::fs;
 use crate::job::{csv, folder, job, number, toml};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 7] = [
+pub const JOBS: [(&str, fn()); 8] = [
     (
         "a synchronous run leaves a whole run folder",
         synchronous_run,
@@ -27,6 +27,10 @@ pub const JOBS: [(&str, fn()); 7] = [
         optimizers,
     ),
     ("training until a loss says between which steps", until_loss),
+    (
+        "the run folder keeps the best of a run that stopped early",
+        early_stop,
+    ),
     ("runs without a name get the next free one", default_names),
 ];
 
@@ -246,6 +250,45 @@ fn optimizers() {
             let loss = result["test_loss"].as_float().unwrap();
             assert!(loss < 2.2, "{out}: test loss {loss}");
         }
+    }
+}
+
+fn early_stop() {
+    let folder = folder();
+    for exchange in ["node-shared", "one-sided"] {
+        // A rate so high that the loss jumps about.
+        let words = format!(
+            "train softmax train.h5 --test test.h5 --lr 20 --batch 20 --eval-every 10 --early-stop 4 --keep-best --exchange {exchange} --out {exchange}"
+        );
+        let printed = job(2, folder.path(), &words);
+        let run = folder.path().join(exchange);
+        let losses: Vec<(f64, f64)> = csv(run.join("metrics.csv"))
+            .iter()
+            .filter(|row| !row["test_loss"].is_empty())
+            .map(|row| (number(row, "step"), number(row, "test_loss")))
+            .collect();
+        let lowest = losses.iter().map(|(_, loss)| *loss).fold(9e9, f64::min);
+        let best = losses.iter().position(|(_, loss)| *loss == lowest).unwrap();
+        assert_eq!(
+            best + 5,
+            losses.len(),
+            "four more after the best: {losses:?}"
+        );
+        let result = toml(run.join("result.toml"));
+        let step = losses[best].0 as i64;
+        assert_eq!(result["stale_since"].as_integer(), Some(step));
+        let loss = result["test_loss"].as_float().unwrap();
+        assert!(loss < lowest + 1e-5, "{loss} and {losses:?}");
+        // What other ranks did after the last evaluation may have been better still.
+        if exchange == "node-shared" {
+            assert_eq!(result["best_step"].as_integer(), Some(step), "{printed}");
+        }
+        let line = job(1, folder.path(), &format!("eval {exchange} test.h5 --json"));
+        let stored: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert!(
+            (stored["loss"].as_f64().unwrap() - loss).abs() < 1e-5,
+            "{line}"
+        );
     }
 }
 

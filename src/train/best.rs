@@ -1,0 +1,107 @@
+//! The best evaluation so far: what to keep, and when there has been no better one for too long.
+
+use crate::comm::Comm;
+use crate::nn::Tally;
+
+/// The lowest test loss of a run, on the ranks that evaluate.
+pub struct Best {
+    loss: f64,
+    step: u64,
+    /// Evaluations since it.
+    since: u64,
+    /// Its parameters, if they are to be kept.
+    params: Option<Vec<f32>>,
+}
+
+impl Best {
+    /// Nothing evaluated yet; `keep` says whether parameters will be asked for.
+    pub fn new(keep: bool) -> Self {
+        Self {
+            loss: f64::INFINITY,
+            step: 0,
+            since: 0,
+            params: keep.then(Vec::new),
+        }
+    }
+
+    /// Takes note of an evaluation of `params` after `step` steps.
+    pub fn tested(&mut self, step: u64, tally: Tally, params: &[f32]) {
+        // A loss that is no number is not lower either.
+        let lower = tally.mean_loss() < self.loss;
+        if !lower {
+            self.since += 1;
+            return;
+        }
+        (self.loss, self.step, self.since) = (tally.mean_loss(), step, 0);
+        if let Some(kept) = &mut self.params {
+            kept.clear();
+            kept.extend_from_slice(params);
+        }
+    }
+
+    /// The step of the best evaluation, if `patience` evaluations since were no better.
+    pub fn stale(&self, patience: Option<u64>) -> Option<u64> {
+        patience
+            .is_some_and(|patience| self.since >= patience)
+            .then_some(self.step)
+    }
+
+    /// Gives every rank the best parameters, where they are better than those that gave `last`, and tells their step;
+    /// *collective*.
+    pub fn restore(&self, comm: &dyn Comm, last: Option<Tally>, params: &mut [f32]) -> Option<u64> {
+        let last = last.map_or(f64::NEG_INFINITY, |tally| tally.mean_loss());
+        // Rank 0 always evaluates: what it holds is what all get.
+        let better = self.params.is_some() && self.loss < last;
+        let mut step = [if better { self.step } else { 0 }];
+        comm.broadcast(0, &mut step);
+        if step[0] == 0 {
+            return None;
+        }
+        if let Some(kept) = self.params.as_ref().filter(|_| comm.rank() == 0) {
+            params.copy_from_slice(kept);
+        }
+        comm.broadcast(0, params);
+        Some(step[0])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comm::run_ranks;
+
+    fn tally(loss: f64) -> Tally {
+        Tally {
+            loss,
+            correct: 0,
+            count: 1,
+        }
+    }
+
+    #[test]
+    fn patience_counts_evaluations_since_the_best() {
+        let mut best = Best::new(false);
+        let stale = [3.0, 2.0, 2.0, 2.5, f64::NAN, 1.0].map(|loss| {
+            best.tested((10.0 * loss) as u64, tally(loss), &[]);
+            best.stale(Some(2))
+        });
+        assert_eq!(stale, [None, None, None, Some(20), Some(20), None]);
+        assert_eq!(best.stale(None), None);
+    }
+
+    #[test]
+    fn every_rank_gets_the_best_parameters_of_the_first() {
+        run_ranks(3, |comm| {
+            let mut best = Best::new(true);
+            if comm.rank() == 0 {
+                best.tested(10, tally(1.0), &[7.0, 8.0]);
+                best.tested(20, tally(2.0), &[9.0, 9.0]);
+            }
+            let mut params = [0.0; 2];
+            let worse = best.restore(comm, Some(tally(0.5)), &mut params);
+            assert_eq!((worse, params), (None, [0.0; 2]));
+            let kept = best.restore(comm, Some(tally(3.0)), &mut params);
+            assert_eq!((kept, params), (Some(10), [7.0, 8.0]));
+        });
+    }
+}
