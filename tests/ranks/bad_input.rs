@@ -243,7 +243,7 @@ fn evaluation() {
             (
                 "eval future good.h5",
                 1,
-                &["future/model.h5", "no model `oracle`"],
+                &["future/model.h5", "its model cannot be read"],
             ),
             ("eval old missing.h5", 1, &["missing.h5", "No such file"]),
             (
