@@ -144,13 +144,14 @@ impl Model {
 
     /// Its layers, one by one.
     pub fn summary(&self) -> Vec<Summary> {
-        let layer = |(layer, stage): (&Box<dyn Layer>, &Stage)| Summary {
+        let all = self.layers.iter().zip(&self.stages);
+        all.map(|(layer, stage)| Summary {
             name: layer.name(),
             output: layer.output(),
             params: stage.range.len(),
             flops: layer.flops().forward,
-        };
-        self.layers.iter().zip(&self.stages).map(layer).collect()
+        })
+        .collect()
     }
 
     /// Floats that a training step with `n` samples holds beside parameters and gradients.

@@ -26,9 +26,9 @@ fn rows(name: &str) -> Vec<(String, String, f64)> {
 
 /// Compares loss, norms and values to a tolerance, relative to the norm or to the root mean square of each tensor.
 ///
-/// `loose` tensors at the start come before maxima whose places change with the last bits: there single values may
-/// differ by a tenth of the root mean square (PyTorch's own single precision differs by up to 0.06 from its double).
-/// AlexNet's 3 × 3 convolutions go through Winograd's transforms, which cost a digit of the seven.
+/// `loose` tensors at the start lie before rectifiers and maxima that fall the other way when the last bits of a sum
+/// differ: there single values may differ by a tenth of the root mean square, norms still by the tolerance only.
+/// (PyTorch's own single precision differs by up to 0.06 from its double in AlexNet's second convolution.)
 fn compare(name: &str, (shape, classes, n): (Shape, u32, usize), tolerance: f64, loose: usize) {
     let mut spec = zoo::spec(name).unwrap();
     spec.layers
@@ -108,6 +108,6 @@ fn alexnet_agrees_with_pytorch() {
             2,
         ),
         1e-3,
-        4,
+        6,
     );
 }
