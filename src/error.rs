@@ -51,8 +51,8 @@ pub enum Error {
     /// Training left the finite numbers.
     #[error("{what} became {value} at step {step}{} (learning rate {lr:?})", on(*rank))]
     Diverged {
-        /// What left them: the loss, the test loss, a parameter.
-        what: &'static str,
+        /// What left them: the loss, a layer's output, a tensor's gradient.
+        what: String,
         /// What it is: NaN or infinite.
         value: f64,
         /// The step, from 1.

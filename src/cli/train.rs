@@ -9,7 +9,7 @@ use super::{model, positive, positive_real};
 use crate::Result;
 use crate::commands::train::{BatchSize, Length, Settings};
 use crate::exchange::{Kind, Placement};
-use crate::train::Reduce;
+use crate::train::{OnNan, Reduce};
 use crate::{Error, commands};
 
 /// Train a model; under mpirun, with all its ranks.
@@ -59,6 +59,10 @@ pub(super) struct Train {
     /// Scale inputs to mean 0 and deviation 1 per channel, with the training set's figures.
     #[arg(long)]
     normalize: bool,
+    /// What becomes of a step whose loss or gradient is not a finite number: the run ends, or goes on without it. Its
+    /// update is made in neither case.
+    #[arg(long, value_enum, default_value_t = OnNanArg::Stop)]
+    on_nan: OnNanArg,
     /// Names the order of samples and the parameters to start from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -82,6 +86,12 @@ pub(super) struct Train {
 enum ReduceArg {
     Mean,
     Sum,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum OnNanArg {
+    Stop,
+    Skip,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -144,6 +154,10 @@ impl Train {
             },
             exchange: exchange(self.exchange, self.placement)?,
             normalize: self.normalize,
+            on_nan: match self.on_nan {
+                OnNanArg::Stop => OnNan::Stop,
+                OnNanArg::Skip => OnNan::Skip,
+            },
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),

@@ -15,7 +15,7 @@ pub use agree::agree;
 pub use launcher::Launch;
 pub use mpi::{MpiComm, abort};
 pub use shared::Shared;
-pub use slices::Slices;
+pub use slices::{Round, Slices, Sums};
 pub use threads::run_ranks;
 
 use std::ops::Range;

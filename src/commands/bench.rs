@@ -12,7 +12,7 @@ use crate::exchange::{Exchange, Kind};
 use crate::nn::zoo;
 use crate::observe::{peak_memory_mb, say, table};
 use crate::optim::{Schedule, Sgd};
-use crate::train::{Parts, Reduce, Times, Trainer};
+use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
 
 /// Different digits among the 60,000 of the built-in set: the speed does not depend on what is drawn.
 const DISTINCT: usize = 2000;
@@ -61,9 +61,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         schedule: Schedule::constant(0.01),
         total: STEPS,
         seed: 1,
+        on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = kind.start(comm, STEPS, &trainer.params)?;
+    let mut exchange = trainer.start(comm, kind)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
     let mut steps = 20;

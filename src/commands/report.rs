@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::train::{BatchSize, Length, Plan, Settings};
 use crate::comm::Comm;
 use crate::optim::{Rule, Schedule};
-use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer};
+use crate::train::{OnNan, Outcome, RankReport, Reduce, RunFolder, Trainer};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
 #[derive(Serialize)]
@@ -41,6 +41,7 @@ struct Resolved {
     keep_best: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     clip_norm: Option<f64>,
+    on_nan: OnNan,
     normalize: bool,
     seed: u64,
     eval_every: u64,
@@ -63,7 +64,7 @@ pub(super) fn settings(
         hosts: comm.size().div_ceil(comm.local_size()),
         resolved: Resolved {
             model: settings.model.clone(),
-            parameters: trainer.params.len(),
+            parameters: trainer.model.params(),
             data: settings.data.display().to_string(),
             samples: plan.data.len(),
             classes: plan.data.classes,
@@ -80,6 +81,7 @@ pub(super) fn settings(
             early_stop: settings.early_stop,
             keep_best: settings.keep_best,
             clip_norm: settings.clip_norm,
+            on_nan: settings.on_nan,
             normalize: settings.normalize,
             seed: settings.seed,
             eval_every: plan.eval_every,
@@ -148,7 +150,7 @@ pub(super) fn settings_rows(
         ),
         (
             "model",
-            format!("{}, {} parameters", settings.model, trainer.params.len()),
+            format!("{}, {} parameters", settings.model, trainer.model.params()),
         ),
         ("train", data(&plan.data)),
         ("test", plan.test.as_ref().map_or("none".into(), data)),
@@ -185,6 +187,8 @@ pub(super) struct Result {
     /// Step whose parameters are in model.h5, where it is not the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     best_step: Option<u64>,
+    /// Steps without an update, because a loss or a gradient was not finite.
+    skipped: u64,
     eval_every: u64,
     /// Share of all ranks' time by part.
     time: BTreeMap<&'static str, f64>,
@@ -206,6 +210,10 @@ impl Result {
             ranks[0].steps
         } else {
             ranks.iter().map(|rank| rank.steps).sum()
+        };
+        let skipped = match together {
+            true => ranks[0].skipped,
+            false => ranks.iter().map(|rank| rank.skipped).sum(),
         };
         let samples = ranks.iter().map(|rank| rank.samples).sum();
         let total = |part: fn(&RankReport) -> f64| ranks.iter().map(part).sum::<f64>();
@@ -229,6 +237,7 @@ impl Result {
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
             stale_since: outcome.stale,
             best_step: outcome.kept,
+            skipped,
             eval_every: plan.eval_every,
             time: parts
                 .into_iter()
@@ -274,6 +283,10 @@ impl Result {
                 ),
                 _ => format!("test loss {target} was not reached"),
             }));
+        }
+        if self.skipped > 0 {
+            let problem = "steps whose loss or gradient was not finite";
+            rows.push(("skipped", format!("{} {problem}", self.skipped)));
         }
         if let Some(step) = self.stale_since {
             rows.push((

@@ -12,7 +12,7 @@ use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
-use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
+use crate::train::{Goal, Journal, OnNan, Parts, RankReport, Reduce, RunFolder, Trainer, train};
 use crate::{Error, Result};
 
 /// How long to train at the most.
@@ -80,6 +80,8 @@ pub struct Settings {
     pub exchange: Kind,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
+    /// What becomes of a step that is not finite.
+    pub on_nan: OnNan,
     /// Names order and start.
     pub seed: u64,
     /// Steps between evaluations.
@@ -201,6 +203,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         schedule,
         total,
         seed,
+        on_nan: settings.on_nan,
     };
     let mut trainer = Trainer::new(comm, parts);
 
@@ -231,7 +234,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
     }
 
-    let exchange = plan.exchange.start(comm, plan.total, &trainer.params)?;
+    let exchange = trainer.start(comm, plan.exchange)?;
     let goal = Goal {
         test: plan.test.as_ref(),
         eval_every: plan.eval_every,

@@ -1,13 +1,13 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
-//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 3) bytes. The simple, portable exchange.
+//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 4) bytes. The simple, portable exchange.
 
 use std::time::Instant;
 
-use super::{Exchange, Gradients, Spent};
+use super::{Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::Comm;
-use crate::optim::Optimizer;
+use crate::optim::Mover;
 
 /// One step in so many starts with a barrier, which tells waiting from exchanging; the others are split in the same
 /// proportion.
@@ -16,6 +16,9 @@ const PROBE_EVERY: u64 = 16;
 /// All ranks are one team.
 pub struct AllReduce<'c> {
     comm: &'c dyn Comm,
+    params: Vec<f32>,
+    /// Gradients, and the tail behind them.
+    values: Vec<f32>,
     next: u64,
     end: u64,
     taken: u64,
@@ -24,10 +27,12 @@ pub struct AllReduce<'c> {
 }
 
 impl<'c> AllReduce<'c> {
-    /// Takes `steps` steps from parameters that are already equal on every rank.
-    pub fn new(comm: &'c dyn Comm, steps: u64) -> Self {
+    /// Takes `steps` steps from `params`, equal on every rank.
+    pub fn new(comm: &'c dyn Comm, steps: u64, params: Vec<f32>) -> Self {
         Self {
             comm,
+            values: vec![0.0; params.len() + Tail::LEN],
+            params,
             next: 0,
             end: steps,
             taken: 0,
@@ -47,13 +52,16 @@ impl Exchange for AllReduce<'_> {
         Ok(claimed)
     }
 
-    fn step(
-        &mut self,
-        params: &mut [f32],
-        grads: &mut Gradients,
-        lr: f32,
-        optimizer: &mut dyn Optimizer,
-    ) -> Result<Spent> {
+    fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
+        let len = self.params.len();
+        (&self.params, &mut self.values[..len])
+    }
+
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
         let start = Instant::now();
         let probe = self.taken.is_multiple_of(PROBE_EVERY) && self.comm.size() > 1;
         self.taken += 1;
@@ -61,22 +69,22 @@ impl Exchange for AllReduce<'_> {
             self.comm.barrier();
         }
         let arrived = start.elapsed();
-        self.comm.sum(grads.all());
-        let delta = grads.params();
-        optimizer.step(lr, 0, params, delta, |_| {});
-        params
-            .iter_mut()
-            .zip(delta)
-            .for_each(|(param, delta)| *param += *delta);
+        let len = self.params.len();
+        mine.write(&mut self.values[len..]);
+        self.comm.sum(&mut self.values[..]);
+        let (grads, tail) = self.values.split_at(len);
+        let team = Tail::read(tail);
+        if team.faults == 0 {
+            let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
+            mover.step(lr, 0, &mut self.params, gradient, |_| {});
+        }
         let total = start.elapsed();
         if probe {
             self.waiting = arrived.as_secs_f64() / total.as_secs_f64().max(1e-9);
         }
         let wait = total.mul_f64(self.waiting);
-        Ok(Spent {
-            exchange: total - wait,
-            wait,
-        })
+        let exchange = total - wait;
+        Ok((team, Spent { exchange, wait }))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -84,9 +92,9 @@ impl Exchange for AllReduce<'_> {
         Ok(())
     }
 
-    fn settle(self: Box<Self>, params: &mut [f32]) -> Result<()> {
+    fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
         // MPI advises, but does not promise, that all ranks get the same bits from a sum.
-        self.comm.broadcast(0, params);
-        Ok(())
+        self.comm.broadcast(0, &mut self.params[..]);
+        Ok(self.params)
     }
 }

@@ -55,11 +55,11 @@ impl Kind {
         self,
         comm: &'c dyn Comm,
         steps: u64,
-        params: &[f32],
+        params: Vec<f32>,
     ) -> Result<Box<dyn Exchange + 'c>> {
         Ok(match self.resolve(comm)? {
-            Self::NodeShared => Box::new(NodeShared::new(comm, steps, params)?),
-            Self::Auto | Self::AllReduce => Box::new(AllReduce::new(comm, steps)),
+            Self::NodeShared => Box::new(NodeShared::new(comm, steps, &params)?),
+            Self::Auto | Self::AllReduce => Box::new(AllReduce::new(comm, steps, params)),
             Self::OneSided(placement) => Box::new(OneSided::new(comm, steps, placement, params)?),
         })
     }

@@ -1,41 +1,41 @@
 //! How ranks agree on parameters: the choice between synchronous and asynchronous training.
 
 mod all_reduce;
-mod gradients;
 mod kind;
 mod node_shared;
 mod one_sided;
+mod tail;
 
 pub use all_reduce::AllReduce;
-pub use gradients::Gradients;
 pub use kind::Kind;
 pub use node_shared::NodeShared;
 pub use one_sided::{OneSided, Placement};
+pub use tail::Tail;
 
 use std::time::Duration;
 
 use crate::Result;
 use crate::comm::Comm;
-use crate::optim::Optimizer;
+use crate::optim::Mover;
 
-/// Takes steps on behalf of the whole group; the training loop does not know which kind it has.
+/// Holds parameters and gradients, and takes steps on behalf of the whole group; the training loop does not know which
+/// kind it has.
 pub trait Exchange {
     /// The ranks that take one step together: all of them, or this one alone.
     fn team(&self) -> &dyn Comm;
     /// The next step for this rank's team, or none when all are taken.
     fn claim(&mut self) -> Result<Option<u64>>;
-    /// Moves `params` one step along the team's gradients at the rate `lr`; afterwards `grads` holds the team's tally.
-    fn step(
-        &mut self,
-        params: &mut [f32],
-        grads: &mut Gradients,
-        lr: f32,
-        optimizer: &mut dyn Optimizer,
-    ) -> Result<Spent>;
+    /// The parameters as this rank sees them.
+    fn params(&self) -> &[f32];
+    /// The parameters, and where this rank's gradients are to be written before a step.
+    fn arenas(&mut self) -> (&[f32], &mut [f32]);
+    /// Moves the parameters one step along the team's gradients at the rate `lr`, unless a rank has a fault. Gives the
+    /// sum of the team's tails.
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)>;
     /// No rank claims another step.
     fn finish(&mut self) -> Result<()>;
-    /// Ends the exchange and leaves every rank with the same `params`; *collective* over all ranks.
-    fn settle(self: Box<Self>, params: &mut [f32]) -> Result<()>;
+    /// Ends the exchange and gives every rank the same parameters; *collective* over all ranks.
+    fn settle(self: Box<Self>) -> Result<Vec<f32>>;
 }
 
 /// Where the time of an exchange went.

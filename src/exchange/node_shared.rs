@@ -1,16 +1,17 @@
 //! Synchronous on one node: ranks add up gradients in shared memory, each its slice, without a message.
 //!
-//! Cost of a step with n parameters and P ranks: two meetings, and 4·n·(1 + 1 + 1/P + 1) bytes written and read by each
-//! rank: its gradients out, its slice of everyone's in, its slice of the parameters out, all parameters in. Sums run
-//! over ranks in rank order, on one rank only, so the result repeats and is the same bits everywhere. Optimizer and its
-//! state are spread over ranks with the slices; one that must know norms costs an `MPI_Allreduce` of these few numbers.
+//! Parameters are there once for the whole node, and gradients are computed where others can read them: nothing is
+//! copied. Cost of a step with n parameters and P ranks: two meetings, and 4·n·(1 + 2/P) bytes read or written by each
+//! rank: its slice of everyone's gradients, and its slice of the parameters. Sums run over ranks in rank order, on one
+//! rank only, so the result repeats and is the same bits everywhere. Optimizer and its state are spread over ranks with
+//! the slices; one that must know norms reads gradients twice and costs an `MPI_Allreduce` of these few numbers.
 
 use std::time::Instant;
 
-use super::{Exchange, Gradients, Spent};
+use super::{Exchange, Spent, Tail};
 use crate::Result;
-use crate::comm::{Comm, Slices, block};
-use crate::optim::Optimizer;
+use crate::comm::{Comm, Slices};
+use crate::optim::Mover;
 
 /// All ranks of one node are one team.
 pub struct NodeShared<'c> {
@@ -23,7 +24,7 @@ pub struct NodeShared<'c> {
 impl<'c> NodeShared<'c> {
     /// Takes `steps` steps from `params`, equal on every rank; all ranks must be on one node; *collective*.
     pub fn new(comm: &'c dyn Comm, steps: u64, params: &[f32]) -> Result<Self> {
-        let slices = Slices::new(comm, params.len(), Gradients::TAIL)?;
+        let slices = Slices::new(comm, params, Tail::LEN)?;
         Ok(Self {
             comm,
             slices,
@@ -44,27 +45,33 @@ impl Exchange for NodeShared<'_> {
         Ok(claimed)
     }
 
-    fn step(
-        &mut self,
-        params: &mut [f32],
-        grads: &mut Gradients,
-        lr: f32,
-        optimizer: &mut dyn Optimizer,
-    ) -> Result<Spent> {
+    fn params(&self) -> &[f32] {
+        self.slices.params()
+    }
+
+    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
+        let (params, values) = self.slices.arenas();
+        (params, &mut values[..params.len()])
+    }
+
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
         let start = Instant::now();
+        let (params, values) = self.slices.arenas();
+        mine.write(&mut values[params.len()..]);
+        let mut team = Tail::default();
         let comm = self.comm;
-        let at = block(params.len(), comm.size(), comm.rank()).start;
-        let wait = self.slices.round(grads.all(), params, |delta, params| {
-            optimizer.step(lr, at, params, delta, |sums| comm.sum(sums));
-            params
-                .iter_mut()
-                .zip(delta)
-                .for_each(|(param, delta)| *param += *delta);
+        let wait = self.slices.round(|round| {
+            let sums = round.sums();
+            let mut tail = [0.0; Tail::LEN];
+            sums.tail(&mut tail);
+            team = Tail::read(&tail);
+            if team.faults == 0 {
+                let gradient = |range, out: &mut [f32]| sums.grads(range, out);
+                mover.step(lr, round.at, round.params, gradient, |sums| comm.sum(sums));
+            }
         });
-        Ok(Spent {
-            exchange: start.elapsed().saturating_sub(wait),
-            wait,
-        })
+        let exchange = start.elapsed().saturating_sub(wait);
+        Ok((team, Spent { exchange, wait }))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -72,7 +79,9 @@ impl Exchange for NodeShared<'_> {
         Ok(())
     }
 
-    fn settle(self: Box<Self>, _params: &mut [f32]) -> Result<()> {
-        self.slices.close()
+    fn settle(self: Box<Self>) -> Result<Vec<f32>> {
+        let params = self.slices.params().to_vec();
+        self.slices.close()?;
+        Ok(params)
     }
 }

@@ -1,15 +1,16 @@
 //! Asynchronous: each rank adds its own updates to parameters in one-sided windows and waits for nobody.
 //!
 //! Cost of a step: one fetch-and-add for the claim, and one accumulate and one get per owner, 4·parameters bytes each
-//! way in all. What an optimizer remembers (velocities, moments) is each rank's own. Steps are claimed from a shared counter, so a fast rank takes more of them and none is taken twice.
+//! way in all. What an optimizer remembers (velocities, moments) is each rank's own. Steps are claimed from a shared
+//! counter, so a fast rank takes more of them and none is taken twice.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::{Exchange, Gradients, Spent};
+use super::{Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Window, block};
-use crate::optim::Optimizer;
+use crate::optim::Mover;
 
 /// Added to the counter to end the run; no run has so many steps.
 const FINISHED: u64 = 1 << 60;
@@ -41,6 +42,8 @@ pub struct OneSided<'c> {
     window: Box<dyn Window>,
     placement: Placement,
     end: u64,
+    params: Vec<f32>,
+    grads: Vec<f32>,
 }
 
 impl<'c> OneSided<'c> {
@@ -49,7 +52,7 @@ impl<'c> OneSided<'c> {
         comm: &'c dyn Comm,
         steps: u64,
         placement: Placement,
-        params: &[f32],
+        params: Vec<f32>,
     ) -> Result<Self> {
         let mine = placement.part(params.len(), comm.size(), comm.rank());
         let window = comm.window(&params[mine])?;
@@ -59,11 +62,14 @@ impl<'c> OneSided<'c> {
             window,
             placement,
             end: steps,
+            grads: vec![0.0; params.len()],
+            params,
         })
     }
 
     /// Owners with their parts, starting behind this rank so that ranks do not queue for the same owner.
-    fn parts(&self, len: usize) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+    fn parts(&self) -> impl Iterator<Item = (usize, Range<usize>)> + use<> {
+        let len = self.params.len();
         let (size, rank, placement) = (self.comm.size(), self.comm.rank(), self.placement);
         (0..size)
             .map(move |i| (rank + i) % size)
@@ -71,9 +77,9 @@ impl<'c> OneSided<'c> {
             .filter(|(_, part)| !part.is_empty())
     }
 
-    fn pull(&self, params: &mut [f32]) -> Result<()> {
-        self.parts(params.len())
-            .try_for_each(|(owner, part)| self.window.get(owner, 0, &mut params[part]))
+    fn pull(&mut self) -> Result<()> {
+        self.parts()
+            .try_for_each(|(owner, part)| self.window.get(owner, 0, &mut self.params[part]))
     }
 }
 
@@ -87,33 +93,36 @@ impl Exchange for OneSided<'_> {
         Ok((claimed < self.end).then_some(claimed))
     }
 
-    fn step(
-        &mut self,
-        params: &mut [f32],
-        grads: &mut Gradients,
-        lr: f32,
-        optimizer: &mut dyn Optimizer,
-    ) -> Result<Spent> {
+    fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
+        (&self.params, &mut self.grads)
+    }
+
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
         let start = Instant::now();
-        let delta = grads.params();
-        optimizer.step(lr, 0, params, delta, |_| {});
-        for (owner, part) in self.parts(params.len()) {
-            self.window.add(owner, 0, &delta[part])?;
+        if mine.faults == 0 {
+            mover.deltas(lr, &self.params, &mut self.grads);
+            for (owner, part) in self.parts() {
+                self.window.add(owner, 0, &self.grads[part])?;
+            }
         }
-        self.pull(params)?;
-        Ok(Spent {
-            exchange: start.elapsed(),
-            ..Spent::default()
-        })
+        self.pull()?;
+        let exchange = start.elapsed();
+        let wait = Duration::ZERO;
+        Ok((mine, Spent { exchange, wait }))
     }
 
     fn finish(&mut self) -> Result<()> {
         self.window.fetch_add(0, FINISHED).map(|_| ())
     }
 
-    fn settle(self: Box<Self>, params: &mut [f32]) -> Result<()> {
+    fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
         self.comm.barrier();
-        self.pull(params)?;
-        self.window.close()
+        self.pull()?;
+        self.window.close()?;
+        Ok(self.params)
     }
 }

@@ -3,6 +3,7 @@
 mod activation;
 mod conv2d;
 mod dropout;
+mod fault;
 mod file;
 mod layer;
 mod linear;
@@ -11,6 +12,7 @@ mod pool;
 mod spec;
 pub mod zoo;
 
+pub use fault::Fault;
 pub use file::{load, save};
 pub use layer::{Draw, Layer, Pass, Tensor};
 pub use model::{Model, Summary};

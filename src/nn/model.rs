@@ -167,6 +167,15 @@ impl Model {
         n * (outputs + 2 * largest)
     }
 
+    /// Number, name and output of each layer, as the last pass of `n` samples left them.
+    pub(super) fn outputs(&self, n: usize) -> impl Iterator<Item = (usize, &'static str, &[f32])> {
+        let all = self.layers.iter().zip(&self.stages).enumerate();
+        all.map(move |(i, (layer, stage))| {
+            let values = &self.tape.buffers[stage.writes][..n * stage.outputs];
+            (i, layer.name(), values)
+        })
+    }
+
     /// Losses and right answers over `batch`.
     pub fn evaluate(&mut self, params: &[f32], batch: &Batch) -> Tally {
         let (n, samples) = (batch.len(), batch.samples());

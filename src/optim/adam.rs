@@ -1,6 +1,8 @@
 //! Adam and AdamW: each parameter at a rate of its own, from the first two moments of its gradients.
 
-use super::{Optimizer, Step, begin};
+use std::ops::Range;
+
+use super::{Memory, Optimizer, Step};
 
 /// Added to the root of the second moment, so that no parameter divides by zero.
 pub const EPSILON: f64 = 1e-8;
@@ -21,7 +23,7 @@ pub struct Adam {
     /// Whether fading bypasses the moments: AdamW.
     pub decoupled: bool,
     /// First and second moments.
-    moments: [Vec<f32>; 2],
+    moments: [Memory; 2],
     updates: i32,
 }
 
@@ -33,19 +35,26 @@ impl Adam {
             beta2,
             weight_decay,
             decoupled,
-            moments: [Vec::new(), Vec::new()],
+            moments: Default::default(),
             updates: 0,
         }
     }
 }
 
 impl Optimizer for Adam {
-    fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
-        let [first, second] = &mut self.moments;
-        begin(first, grads.len());
-        begin(second, grads.len());
+    fn begin(&mut self, part: Range<usize>) {
+        self.moments = [Memory::of(part.clone()), Memory::of(part)];
+    }
+
+    fn advance(&mut self) {
         // So many updates that their number stops are past all correction.
         self.updates = self.updates.saturating_add(1);
+    }
+
+    fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
+        let [first, second] = (self.moments)
+            .each_mut()
+            .map(|moment| moment.piece(step.at, grads.len()));
         let correction = |beta: f64| 1.0 - beta.powi(self.updates);
         let rate = (f64::from(step.lr) / correction(self.beta1)) as f32;
         let root = (1.0 / correction(self.beta2).sqrt()) as f32;
@@ -67,6 +76,7 @@ impl Optimizer for Adam {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Mover;
     use super::super::sequence::{GRADS, RATES, START, check};
     use super::*;
 
@@ -79,14 +89,14 @@ mod tests {
             [0.8188406, -1.8293869, 0.2971295],
             [0.7815701, -1.8016789, 0.2859631],
         ];
-        check(&mut Adam::new(0.9, 0.999, 0.1, false), adam);
+        check(Adam::new(0.9, 0.999, 0.1, false), adam);
         let adamw = [
             [0.8900000, -1.8800000, 0.3950000],
             [0.8465394, -1.8266394, 0.3026124],
             [0.8233371, -1.8132172, 0.2907776],
             [0.7872790, -1.7873020, 0.2808688],
         ];
-        check(&mut Adam::new(0.9, 0.999, 0.1, true), adamw);
+        check(Adam::new(0.9, 0.999, 0.1, true), adamw);
     }
 
     /// The paper's form with corrected moments, which is the same as PyTorch's with corrected rates.
@@ -110,17 +120,14 @@ mod tests {
             }
             expected[t] = params;
         }
-        check(&mut Adam::new(beta1, beta2, 0.0, false), expected);
+        check(Adam::new(beta1, beta2, 0.0, false), expected);
     }
 
     #[test]
     fn the_first_step_is_the_rate_whatever_the_gradient() {
         let mut delta = [1e-3, -50.0, 0.0];
-        let step = Step {
-            lr: 0.01,
-            ..Step::default()
-        };
-        Adam::new(0.9, 0.999, 0.0, false).update(&step, &[1.0; 3], &mut delta);
+        let adam = Box::new(Adam::new(0.9, 0.999, 0.0, false));
+        Mover::new(adam).deltas(0.01, &[1.0; 3], &mut delta);
         let close = |a: f32, b: f32| (a - b).abs() < 1e-6;
         assert!(
             close(delta[0], -0.01) && close(delta[1], 0.01) && delta[2] == 0.0,

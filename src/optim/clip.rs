@@ -1,5 +1,7 @@
 //! Gradient clipping: the gradient of all parameters together is never longer than a limit.
 
+use std::ops::Range;
+
 use super::{Optimizer, Step, squares};
 
 /// Shortens the whole gradient to `limit` where it is longer, then does as the optimizer inside does. As PyTorch's
@@ -26,6 +28,14 @@ impl Optimizer for Clip {
         sums[0] += squares(grads);
     }
 
+    fn begin(&mut self, part: Range<usize>) {
+        self.inside.begin(part);
+    }
+
+    fn advance(&mut self) {
+        self.inside.advance();
+    }
+
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
         let factor = self.limit / (step.sums[0].sqrt() + 1e-6);
         if factor < 1.0 {
@@ -37,13 +47,16 @@ impl Optimizer for Clip {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Sgd;
+    use super::super::{Mover, Sgd};
     use super::*;
 
-    fn clipped(limit: f64, mut grads: [f32; 2], rest: f64) -> [f32; 2] {
-        let optimizer: &mut dyn Optimizer = &mut Clip::new(limit, Box::new(Sgd::default()));
-        optimizer.step(1.0, 0, &[0.0; 2], &mut grads, |sums| sums[0] += rest);
-        grads
+    /// What zeros become in a step at the rate 1, with `rest` as other ranks' sum of squares.
+    fn clipped(limit: f64, grads: [f32; 2], rest: f64) -> [f32; 2] {
+        let mut mover = Mover::new(Box::new(Clip::new(limit, Box::new(Sgd::default()))));
+        let mut params = [0.0; 2];
+        let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
+        mover.step(1.0, 0, &mut params, gradient, |sums| sums[0] += rest);
+        params
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Optimizer, Step, begin, squares};
+use super::{Memory, Optimizer, Step, squares};
 use crate::nn::Tensor;
 
 /// As You, Gitman and Ginsburg (2017): for each tensor, `ratio = trust × |w| / (|g| + weight_decay × |w|)`,
@@ -18,7 +18,7 @@ pub struct Lars {
     weight_decay: f64,
     /// Each tensor's part of the arenas, and whether it has a ratio of its own.
     tensors: Vec<(Range<usize>, bool)>,
-    velocity: Vec<f32>,
+    velocity: Memory,
 }
 
 impl Lars {
@@ -30,7 +30,7 @@ impl Lars {
             momentum,
             weight_decay,
             tensors: tensors.iter().map(own).collect(),
-            velocity: Vec::new(),
+            velocity: Memory::default(),
         }
     }
 
@@ -63,8 +63,11 @@ impl Optimizer for Lars {
         }
     }
 
+    fn begin(&mut self, part: Range<usize>) {
+        self.velocity = Memory::of(part);
+    }
+
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
-        begin(&mut self.velocity, grads.len());
         let keep = self.momentum as f32;
         for (i, (tensor, adapts)) in self.tensors.iter().enumerate() {
             let (ratio, decay) = match adapts {
@@ -76,7 +79,7 @@ impl Optimizer for Lars {
             };
             let rate = (f64::from(step.lr) * ratio) as f32;
             let part = overlap(tensor, step.at, grads.len());
-            let velocity = &mut self.velocity[part.clone()];
+            let velocity = self.velocity.piece(step.at + part.start, part.len());
             let pairs = grads[part.clone()].iter_mut().zip(&params[part]);
             for ((grad, param), velocity) in pairs.zip(velocity) {
                 *velocity = keep * *velocity + rate * (*grad + decay * param);
@@ -88,7 +91,8 @@ impl Optimizer for Lars {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sequence::{GRADS, START, check};
+    use super::super::Mover;
+    use super::super::sequence::check;
     use super::*;
 
     /// A matrix of two values and a bias.
@@ -111,31 +115,13 @@ mod tests {
             [0.9972869, -1.9978698, 0.2772500],
             [0.9950755, -1.9979516, 0.2095250],
         ];
-        check(&mut lars(), expected);
-    }
-
-    #[test]
-    fn slices_that_add_up_their_sums_do_as_the_whole() {
-        let mut whole = GRADS[0];
-        let optimizer: &mut dyn Optimizer = &mut lars();
-        optimizer.step(0.1, 0, &START, &mut whole, |_| {});
-        // The cut goes through the matrix.
-        for slice in [0..1, 1..3] {
-            let mut part = GRADS[0][slice.clone()].to_vec();
-            let optimizer: &mut dyn Optimizer = &mut lars();
-            optimizer.step(0.1, slice.start, &START[slice.clone()], &mut part, |sums| {
-                sums.fill(0.0);
-                lars().measure(0, &START, &GRADS[0], sums);
-            });
-            assert_eq!(part, whole[slice]);
-        }
+        check(lars(), expected);
     }
 
     #[test]
     fn a_tensor_of_zeros_moves_at_the_plain_rate() {
         let mut delta = [1.0, -2.0, 0.5];
-        let optimizer: &mut dyn Optimizer = &mut lars();
-        optimizer.step(0.1, 0, &[0.0; 3], &mut delta, |_| {});
+        Mover::new(Box::new(lars())).deltas(0.1, &[0.0; 3], &mut delta);
         assert_eq!(delta, [-0.1, 0.2, -0.05]);
     }
 }

@@ -4,6 +4,7 @@ mod adam;
 mod clip;
 mod lars;
 mod momentum;
+mod mover;
 mod rule;
 mod schedule;
 mod sgd;
@@ -12,24 +13,32 @@ pub use adam::Adam;
 pub use clip::Clip;
 pub use lars::Lars;
 pub use momentum::Momentum;
+pub use mover::Mover;
 pub use rule::Rule;
 pub use schedule::{Decay, Epochs, Schedule, Warmup};
 pub use sgd::Sgd;
 
+use std::ops::Range;
+
 /// Anything that moves parameters along a gradient.
 ///
-/// It may get all parameters or only a part of them, always the same: what it remembers of them begins at zero with the
-/// first update and has the length of the part.
+/// It moves all parameters or a part of them, always the same, and gets them piece by piece.
 pub trait Optimizer {
     /// How many sums over all parameters or gradients it must know before an update.
     fn sums(&self) -> usize {
         0
     }
 
-    /// Adds to `sums` what the part that begins at `at` contributes to them.
+    /// Adds to `sums` what the piece that begins at `at` contributes to them.
     fn measure(&self, _at: usize, _params: &[f32], _grads: &[f32], _sums: &mut [f64]) {}
 
-    /// Replaces each gradient by the amount to add to its parameter.
+    /// Makes ready to move `part` of the parameters.
+    fn begin(&mut self, _part: Range<usize>) {}
+
+    /// A step begins.
+    fn advance(&mut self) {}
+
+    /// Replaces each gradient of a piece by the amount to add to its parameter.
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]);
 }
 
@@ -38,30 +47,31 @@ pub trait Optimizer {
 pub struct Step<'a> {
     /// The learning rate.
     pub lr: f32,
-    /// Where the part begins.
+    /// Where the piece begins.
     pub at: usize,
-    /// What was measured, over all parts.
+    /// What was measured, over all pieces and parts.
     pub sums: &'a [f64],
 }
 
-impl dyn Optimizer + '_ {
-    /// Measures and updates the part that begins at `at`. `total` replaces sums over this part by those over all; it is
-    /// not called where the optimizer needs none.
-    pub fn step(
-        &mut self,
-        lr: f32,
-        at: usize,
-        params: &[f32],
-        grads: &mut [f32],
-        total: impl FnOnce(&mut [f64]),
-    ) {
-        let mut sums = vec![0.0; self.sums()];
-        if !sums.is_empty() {
-            self.measure(at, params, grads, &mut sums);
-            total(&mut sums);
+/// What an optimizer remembers of its part of the parameters, a number each.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    start: usize,
+    values: Vec<f32>,
+}
+
+impl Memory {
+    /// Zeros for `part`.
+    fn of(part: Range<usize>) -> Self {
+        Self {
+            start: part.start,
+            values: vec![0.0; part.len()],
         }
-        let sums = &sums;
-        self.update(&Step { lr, at, sums }, params, grads);
+    }
+
+    /// That of the `len` parameters from `at` on.
+    fn piece(&mut self, at: usize, len: usize) -> &mut [f32] {
+        &mut self.values[at - self.start..][..len]
     }
 }
 
@@ -70,22 +80,10 @@ fn squares(values: &[f32]) -> f64 {
     values.iter().map(|&value| f64::from(value).powi(2)).sum()
 }
 
-/// Makes `state` as long as the part it belongs to, at the first update.
-fn begin(state: &mut Vec<f32>, len: usize) {
-    if state.is_empty() {
-        state.resize(len, 0.0);
-    }
-    assert_eq!(
-        state.len(),
-        len,
-        "an optimizer moves the same part at every step"
-    );
-}
-
 /// A sequence of gradients and rates on which optimizers are compared with figures from elsewhere.
 #[cfg(test)]
 mod sequence {
-    use super::Optimizer;
+    use super::{Mover, Optimizer};
 
     pub const START: [f32; 3] = [1.0, -2.0, 0.5];
     pub const GRADS: [[f32; 3]; 4] = [
@@ -97,12 +95,12 @@ mod sequence {
     pub const RATES: [f32; 4] = [0.1, 0.1, 0.05, 0.05];
 
     /// The parameters after each step must be those expected.
-    pub fn check(optimizer: &mut dyn Optimizer, expected: [[f64; 3]; 4]) {
+    pub fn check(optimizer: impl Optimizer + 'static, expected: [[f64; 3]; 4]) {
+        let mut mover = Mover::new(Box::new(optimizer));
         let mut params = START;
         for (i, expected) in expected.iter().enumerate() {
-            let mut delta = GRADS[i];
-            optimizer.step(RATES[i], 0, &params, &mut delta, |_| {});
-            params.iter_mut().zip(delta).for_each(|(p, d)| *p += d);
+            let gradient = |range, out: &mut [f32]| out.copy_from_slice(&GRADS[i][range]);
+            mover.step(RATES[i], 0, &mut params, gradient, |_| {});
             for (param, expected) in params.iter().zip(expected) {
                 let error = (f64::from(*param) - expected).abs();
                 assert!(

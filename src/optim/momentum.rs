@@ -1,6 +1,8 @@
 //! Stochastic gradient descent with momentum, classic or Nesterov's.
 
-use super::{Optimizer, Step, begin};
+use std::ops::Range;
+
+use super::{Memory, Optimizer, Step};
 
 /// As PyTorch's SGD with dampening 0: with `g = gradient + weight_decay × params` and `v = momentum × v + g`, classic
 /// momentum is `params −= lr × v` and Nesterov's `params −= lr × (g + momentum × v)`.
@@ -14,7 +16,7 @@ pub struct Momentum {
     pub nesterov: bool,
     /// Share of each parameter that is added to its gradient.
     pub weight_decay: f64,
-    velocity: Vec<f32>,
+    velocity: Memory,
 }
 
 impl Momentum {
@@ -24,14 +26,18 @@ impl Momentum {
             momentum,
             nesterov,
             weight_decay,
-            velocity: Vec::new(),
+            velocity: Memory::default(),
         }
     }
 }
 
 impl Optimizer for Momentum {
+    fn begin(&mut self, part: Range<usize>) {
+        self.velocity = Memory::of(part);
+    }
+
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
-        begin(&mut self.velocity, grads.len());
+        let velocities = self.velocity.piece(step.at, grads.len());
         let (lr, decay, keep) = (step.lr, self.weight_decay as f32, self.momentum as f32);
         // Both kinds are `lr × (a × g + b × v)`: the choice is made once, not for each parameter.
         let (a, b) = if self.nesterov {
@@ -39,7 +45,7 @@ impl Optimizer for Momentum {
         } else {
             (0.0, 1.0)
         };
-        for ((grad, param), velocity) in grads.iter_mut().zip(params).zip(&mut self.velocity) {
+        for ((grad, param), velocity) in grads.iter_mut().zip(params).zip(velocities) {
             let g = *grad + decay * param;
             *velocity = keep * *velocity + g;
             *grad = -lr * (a * g + b * *velocity);
@@ -61,14 +67,14 @@ mod tests {
             [0.9087500, -1.8425000, 0.3323750],
             [0.8641250, -1.8057500, 0.3142625],
         ];
-        check(&mut Momentum::new(0.9, false, 0.0), classic);
+        check(Momentum::new(0.9, false, 0.0), classic);
         let nesterov = [
             [0.8860000, -1.7720000, 0.4430000],
             [0.8585660, -1.7171320, 0.2202830],
             [0.8235513, -1.6946026, 0.2314612],
             [0.7355779, -1.5954546, 0.2088139],
         ];
-        check(&mut Momentum::new(0.9, true, 0.1), nesterov);
+        check(Momentum::new(0.9, true, 0.1), nesterov);
     }
 
     /// Classic momentum is a sum: the update at step t is the sum over s ≤ t of momentum^(t−s) times gradient s.
@@ -83,7 +89,7 @@ mod tests {
             }
             expected[t] = params;
         }
-        check(&mut Momentum::new(0.7, false, 0.0), expected);
+        check(Momentum::new(0.7, false, 0.0), expected);
     }
 
     #[test]
@@ -95,7 +101,7 @@ mod tests {
             });
             params
         });
-        check(&mut Momentum::new(0.0, true, 0.2), expected);
-        check(&mut Momentum::new(0.0, false, 0.2), expected);
+        check(Momentum::new(0.0, true, 0.2), expected);
+        check(Momentum::new(0.0, false, 0.2), expected);
     }
 }

@@ -37,7 +37,7 @@ mod tests {
             [0.9408470, -1.9066940, 0.3984735],
             [0.9061428, -1.8671605, 0.3964811],
         ];
-        sequence::check(&mut Sgd { weight_decay: 0.1 }, expected);
+        sequence::check(Sgd { weight_decay: 0.1 }, expected);
     }
 
     #[test]

@@ -12,7 +12,7 @@ pub use evaluation::evaluate;
 pub use journal::Journal;
 pub use ranks::{RankReport, Times};
 pub use run_folder::RunFolder;
-pub use trainer::{Parts, Reduce, Trainer};
+pub use trainer::{OnNan, Parts, Reduce, Trainer};
 
 use crate::Result;
 use crate::comm::Comm;
@@ -76,7 +76,7 @@ pub fn train(
             continue;
         };
         evaluated = outcome.steps / goal.eval_every;
-        let tally = trainer.evaluate(exchange.team(), test)?;
+        let tally = trainer.evaluate(exchange.team(), exchange.params(), test)?;
         journal.tested(&trainer.times, outcome.steps, tally)?;
         if goal
             .until_loss
@@ -84,7 +84,7 @@ pub fn train(
         {
             outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
         }
-        best.tested(outcome.steps, tally, &trainer.params);
+        best.tested(outcome.steps, tally, exchange.params());
         outcome.stale = best.stale(goal.early_stop);
         if outcome.reached.is_some() || outcome.stale.is_some() {
             exchange.finish()?;
@@ -94,16 +94,16 @@ pub fn train(
     let together = exchange.team().size() == comm.size();
     outcome.own = goal
         .test
-        .map(|test| trainer.evaluate(exchange.team(), test))
+        .map(|test| trainer.evaluate(exchange.team(), exchange.params(), test))
         .transpose()?;
     trainer.settle(exchange)?;
     outcome.settled = match goal.test {
-        Some(test) if !together => Some(trainer.evaluate(comm, test)?),
+        Some(test) if !together => Some(trainer.evaluate_settled(comm, test)?),
         _ => outcome.own,
     };
     outcome.kept = best.restore(comm, outcome.settled, &mut trainer.params);
     if let Some(test) = goal.test.filter(|_| outcome.kept.is_some()) {
-        outcome.settled = Some(trainer.evaluate(comm, test)?);
+        outcome.settled = Some(trainer.evaluate_settled(comm, test)?);
     }
     trainer.check_end(comm, &outcome)?;
     Ok(outcome)

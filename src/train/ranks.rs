@@ -87,6 +87,8 @@ pub struct RankReport {
     pub host: String,
     /// Steps it took part in.
     pub steps: u64,
+    /// Steps among them that were skipped.
+    pub skipped: u64,
     /// Its share of all updates: of a step taken together, an equal part.
     pub share: f64,
     /// Samples it computed on.
@@ -118,6 +120,7 @@ impl RankReport {
             rank: comm.rank(),
             host: hostname::get().map_or("?".into(), |name| name.to_string_lossy().into_owned()),
             steps: times.steps,
+            skipped: trainer.skipped,
             share: 0.0,
             samples: times.samples,
             compute_s: seconds(times.compute),

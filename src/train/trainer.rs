@@ -8,9 +8,9 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::{Outcome, Times, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Exchange, Gradients, Spent};
-use crate::nn::{Draw, Model, Tally};
-use crate::optim::{Optimizer, Schedule};
+use crate::exchange::{Exchange, Kind, Tail};
+use crate::nn::{Draw, Fault, Model, Tally};
+use crate::optim::{Mover, Optimizer, Schedule};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -23,12 +23,27 @@ pub enum Reduce {
     Sum,
 }
 
+/// What becomes of a step whose loss or gradient is not finite; its update is never made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnNan {
+    /// The run ends.
+    Stop,
+    /// The run goes on with the next step.
+    Skip,
+}
+
+/// Steps that may be skipped in a row: after so many, parameters are to blame and not a batch.
+const PATIENCE: u64 = 100;
+
 /// Model, data and parameters of one rank.
 pub struct Trainer {
     /// The model.
     pub model: Model,
-    /// Its parameters.
+    /// Its parameters, before and after the time that an exchange holds them.
     pub params: Vec<f32>,
+    /// Steps that were skipped.
+    pub skipped: u64,
     /// How inputs are scaled.
     pub scaling: Scaling,
     /// Where this rank's time went.
@@ -38,10 +53,12 @@ pub struct Trainer {
     reduce: Reduce,
     rank: usize,
     seed: u64,
-    optimizer: Box<dyn Optimizer>,
+    mover: Mover,
     schedule: Schedule,
     total: u64,
-    grads: Gradients,
+    on_nan: OnNan,
+    /// Steps skipped since the last that was not.
+    in_a_row: u64,
 }
 
 /// What a trainer is made of.
@@ -64,6 +81,8 @@ pub struct Parts {
     pub total: u64,
     /// Names the parameters to start from.
     pub seed: u64,
+    /// What becomes of a step that is not finite.
+    pub on_nan: OnNan,
 }
 
 impl Trainer {
@@ -79,10 +98,11 @@ impl Trainer {
             schedule,
             total,
             seed,
+            on_nan,
         } = parts;
         Self {
             params: model.init(seed),
-            grads: Gradients::new(model.params()),
+            skipped: 0,
             model,
             scaling,
             times: Times::start(),
@@ -91,10 +111,17 @@ impl Trainer {
             reduce,
             rank: comm.rank(),
             seed,
-            optimizer,
+            mover: Mover::new(optimizer),
             schedule,
             total,
+            on_nan,
+            in_a_row: 0,
         }
+    }
+
+    /// Hands the parameters to an exchange of this kind; *collective*.
+    pub fn start<'c>(&mut self, comm: &'c dyn Comm, kind: Kind) -> Result<Box<dyn Exchange + 'c>> {
+        kind.start(comm, self.total, std::mem::take(&mut self.params))
     }
 
     /// The learning rate of `step`, from 0.
@@ -125,7 +152,7 @@ impl Trainer {
         Ok(claimed)
     }
 
-    /// Takes the oldest step claimed and not yet taken; gives the whole team's tally.
+    /// Takes the oldest step claimed and not yet taken; gives the whole team's tally, which is empty if it was skipped.
     pub fn step(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Tally> {
         let start = Instant::now();
         let batch = self.loader.take()?;
@@ -136,81 +163,84 @@ impl Trainer {
             Reduce::Mean => 1.0 / samples as f32,
             Reduce::Sum => size as f32 / samples as f32,
         };
-        let tally = self.model.gradients(
-            &self.params,
-            batch,
-            Draw {
-                seed: self.seed,
-                step,
-            },
-            scale,
-            self.grads.params(),
-        );
-        self.grads.set_tally(tally);
+        let seed = self.seed;
+        let (params, grads) = exchange.arenas();
+        let tally = (self.model).gradients(params, batch, Draw { seed, step }, scale, grads);
+        let fault = self.model.fault(params, batch, tally, grads);
+        let mine = Tail {
+            tally,
+            faults: u64::from(fault.is_some()),
+        };
         let computed = Instant::now();
-        let mine = self.check(step, tally);
-        if size == 1 {
-            // Nobody else need hear of it first, and nobody should get the update.
-            mine?;
-            let spent = self.exchange(exchange, step)?;
-            self.times
-                .add(loaded - start, computed - loaded, spent, tally.count);
-            return Ok(tally);
-        }
-        let spent = self.exchange(exchange, step)?;
+        let lr = self.lr(step);
+        let (team, spent) = exchange.step(mine, lr, &mut self.mover)?;
         self.times
             .add(loaded - start, computed - loaded, spent, tally.count);
-        let tally = self.grads.tally();
-        if !tally.loss.is_finite() {
-            // First the rank whose own loss it is; only a sum of good losses that overflows is everybody's.
-            agree(exchange.team(), mine)?;
-            agree(exchange.team(), self.check(step, tally))?;
+        if team.faults > 0 {
+            self.skip(exchange.team(), step, fault)?;
+            return Ok(Tally::default());
         }
-        Ok(tally)
+        self.in_a_row = 0;
+        if !team.tally.loss.is_finite() {
+            // A sum of good losses that overflows is everybody's.
+            return Err(self.diverged("the loss".into(), team.tally.loss, step + 1, None));
+        }
+        Ok(team.tally)
     }
 
-    /// The test result of the present parameters, each rank of `team` taking a block; *collective* over `team`.
-    pub fn evaluate(&mut self, team: &dyn Comm, test: &Dataset) -> Result<Tally> {
+    /// What follows from a fault on some rank of the team; *collective* over it.
+    fn skip(&mut self, team: &dyn Comm, step: u64, mine: Option<Fault>) -> Result<()> {
+        self.skipped += 1;
+        self.in_a_row += 1;
+        let mine = match mine {
+            None => Ok(()),
+            Some(fault) => Err(self.diverged(fault.what, fault.value, step + 1, Some(self.rank))),
+        };
+        if self.on_nan == OnNan::Stop || self.in_a_row >= PATIENCE {
+            return agree(team, mine);
+        }
+        if let Err(error) = mine {
+            log::warn!("step skipped: {error}");
+        }
+        Ok(())
+    }
+
+    /// The test result of `params`, each rank of `team` taking a block; *collective* over `team`.
+    pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], test: &Dataset) -> Result<Tally> {
         let start = Instant::now();
-        let tally = evaluate(team, &mut self.model, &self.params, test, &self.scaling);
+        let tally = evaluate(team, &mut self.model, params, test, &self.scaling);
         self.times.evaluate += start.elapsed();
+        tally
+    }
+
+    /// The test result of the parameters that an exchange has given back; *collective*.
+    pub fn evaluate_settled(&mut self, comm: &dyn Comm, test: &Dataset) -> Result<Tally> {
+        let params = std::mem::take(&mut self.params);
+        let tally = self.evaluate(comm, &params, test);
+        self.params = params;
         tally
     }
 
     /// Refuses parameters and test results that are not finite: no step follows whose loss would show it; *collective*.
     pub fn check_end(&self, comm: &dyn Comm, outcome: &Outcome) -> Result<()> {
         let loss = outcome.settled.map_or(0.0, |tally| tally.loss);
-        let odd = self.params.iter().find(|param| !param.is_finite());
-        let mine = match odd {
-            Some(&param) => {
-                Err(self.diverged("a parameter", f64::from(param), outcome.steps, None))
-            }
+        let mine = match self.model.in_params(&self.params) {
+            Some(fault) => Err(self.diverged(fault.what, fault.value, outcome.steps, None)),
             None if !loss.is_finite() => {
-                Err(self.diverged("the test loss", loss, outcome.steps, None))
+                Err(self.diverged("the test loss".into(), loss, outcome.steps, None))
             }
             None => Ok(()),
         };
         agree(comm, mine)
     }
 
-    /// Ends the exchange and leaves every rank with the same parameters; *collective*.
+    /// Ends the exchange and takes the parameters back, the same on every rank; *collective*.
     pub fn settle(&mut self, exchange: Box<dyn Exchange + '_>) -> Result<()> {
-        exchange.settle(&mut self.params)
+        self.params = exchange.settle()?;
+        Ok(())
     }
 
-    fn exchange(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Spent> {
-        let lr = self.lr(step);
-        exchange.step(&mut self.params, &mut self.grads, lr, &mut *self.optimizer)
-    }
-
-    fn check(&self, step: u64, tally: Tally) -> Result<()> {
-        if tally.loss.is_finite() {
-            return Ok(());
-        }
-        Err(self.diverged("the loss", tally.loss, step + 1, Some(self.rank)))
-    }
-
-    fn diverged(&self, what: &'static str, value: f64, step: u64, rank: Option<usize>) -> Error {
+    fn diverged(&self, what: String, value: f64, step: u64, rank: Option<usize>) -> Error {
         Error::Diverged {
             what,
             value,

@@ -2,10 +2,10 @@
 
 use phalanx::comm::Comm;
 use phalanx::data::{Loader, Scaling, Steps};
-use phalanx::exchange::{Kind, Placement};
+use phalanx::exchange::{Kind, Placement, Tail};
 use phalanx::nn::zoo;
-use phalanx::optim::{Rule, Schedule, Sgd};
-use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
+use phalanx::optim::{Mover, Rule, Schedule, Sgd};
+use phalanx::train::{Goal, Journal, OnNan, Parts, Reduce, Trainer, train};
 
 use super::sets;
 
@@ -75,11 +75,10 @@ fn run_with(
         schedule: Schedule::constant(lr),
         total: epochs * steps.per_epoch(),
         seed: 3,
+        on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let exchange = kind
-        .start(comm, epochs * steps.per_epoch(), &trainer.params)
-        .unwrap();
+    let exchange = trainer.start(comm, kind).unwrap();
     let goal = Goal {
         test: None,
         eval_every: u64::MAX,
@@ -153,21 +152,17 @@ pub fn synchronous_repeats(comm: &dyn Comm) {
 }
 
 pub fn one_sided_loses_no_update(comm: &dyn Comm) {
-    use phalanx::exchange::{Exchange, Gradients, OneSided};
     for placement in [Placement::Sharded, Placement::Rank0] {
-        let mut params = vec![0.0; 1001];
-        let mut exchange: Box<dyn Exchange> =
-            Box::new(OneSided::new(comm, 200, placement, &params).unwrap());
-        let mut grads = Gradients::new(params.len());
+        let kind = Kind::OneSided(placement);
+        let mut exchange = kind.start(comm, 200, vec![0.0; 1001]).unwrap();
+        let mut mover = Mover::new(Box::new(Sgd::default()));
         let mut mine = [0u64];
         while exchange.claim().unwrap().is_some() {
-            grads.params().fill(-1.0);
-            exchange
-                .step(&mut params, &mut grads, 1.0, &mut Sgd::default())
-                .unwrap();
+            exchange.arenas().1.fill(-1.0);
+            exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
             mine[0] += 1;
         }
-        exchange.settle(&mut params).unwrap();
+        let params = exchange.settle().unwrap();
         comm.sum(&mut mine);
         assert_eq!(mine, [200], "every step is taken once");
         assert!(
@@ -177,10 +172,33 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
     }
 }
 
+/// A fault of the last rank keeps every rank's parameters where they are, and is no fault of the next step.
+pub fn a_fault_moves_nothing(comm: &dyn Comm) {
+    for kind in [Kind::AllReduce, Kind::NodeShared] {
+        let mut exchange = kind.start(comm, 3, vec![0.5; 101]).unwrap();
+        let mut mover = Mover::new(Box::new(Sgd::default()));
+        for (step, moved) in [(0, 1.0), (1, 1.0), (2, 2.0)] {
+            assert_eq!(exchange.claim().unwrap(), Some(step));
+            let bad = step == 1 && comm.rank() + 1 == comm.size();
+            exchange.arenas().1.fill(if bad { f32::NAN } else { -1.0 });
+            let mine = Tail {
+                faults: u64::from(bad),
+                ..Tail::default()
+            };
+            let (team, _) = exchange.step(mine, 1.0, &mut mover).unwrap();
+            assert_eq!(team.faults, u64::from(step == 1), "{kind:?}");
+            let expected = 0.5 + moved * comm.size() as f32;
+            let fine = exchange.params().iter().all(|&param| param == expected);
+            assert!(fine, "{kind:?}, step {step}: {:?}", exchange.params());
+        }
+        exchange.settle().unwrap();
+    }
+}
+
 pub fn one_sided_trains(comm: &dyn Comm) {
     let error = |trainer: &mut Trainer| {
         let data = sets::digits(comm, SAMPLES);
-        1.0 - trainer.evaluate(comm, &data).unwrap().accuracy()
+        1.0 - trainer.evaluate_settled(comm, &data).unwrap().accuracy()
     };
     let sync = error(&mut run(comm, Kind::AllReduce, 20, 10, 0.1));
     for placement in [Placement::Sharded, Placement::Rank0] {

@@ -10,7 +10,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 14] = [
+pub const CHECKS: [Check; 15] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -43,6 +43,10 @@ pub const CHECKS: [Check; 14] = [
     (
         "ranks in step repeat themselves bit for bit",
         exchange::synchronous_repeats,
+    ),
+    (
+        "a fault on one rank moves no parameter",
+        exchange::a_fault_moves_nothing,
     ),
     (
         "one-sided loses no update",

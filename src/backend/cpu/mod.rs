@@ -8,6 +8,7 @@ pub mod batch_norm;
 mod blas;
 pub mod conv2d;
 pub mod dropout;
+mod finite;
 pub mod linear;
 pub mod local_response;
 mod narrow;
@@ -17,6 +18,7 @@ pub mod softmax;
 mod wide;
 
 pub use blas::one_blas_thread;
+pub use finite::{finite, odd};
 use wide::{Work, wide};
 
 /// The rows that go into a layer.

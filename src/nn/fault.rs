@@ -1,0 +1,77 @@
+//! Where numbers left the finite ones.
+
+use super::{Model, Tally};
+use crate::backend::cpu::{finite, odd};
+use crate::data::{Batch, Images};
+
+/// The first value on the way from input to gradients that is NaN or infinite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// Whose value it is, such as `the output of layer 3 (conv2d)`.
+    pub what: String,
+    /// The value.
+    pub value: f64,
+}
+
+impl Model {
+    /// What is not finite in a step that gave `tally` and `grads`. Costs one reading of the gradients if nothing is.
+    pub fn fault(
+        &self,
+        params: &[f32],
+        batch: &Batch,
+        tally: Tally,
+        grads: &[f32],
+    ) -> Option<Fault> {
+        if tally.loss.is_finite() {
+            return (!finite(grads)).then(|| self.in_gradients(grads));
+        }
+        let found = self
+            .in_input(batch)
+            .or_else(|| self.in_params(params))
+            .or_else(|| self.in_outputs(batch.len()));
+        Some(found.unwrap_or_else(|| Fault {
+            what: "the loss".into(),
+            value: tally.loss,
+        }))
+    }
+
+    /// A parameter that is not finite.
+    pub fn in_params(&self, params: &[f32]) -> Option<Fault> {
+        let mut tensors = self.tensors().iter();
+        tensors.find_map(|tensor| {
+            let what = || format!("a parameter in {}", tensor.name);
+            fault(&params[tensor.range.clone()], what)
+        })
+    }
+
+    fn in_input(&self, batch: &Batch) -> Option<Fault> {
+        match &batch.images {
+            Images::Floats(values) => fault(values, || "the input".into()),
+            Images::Bytes(_) => None,
+        }
+    }
+
+    fn in_outputs(&self, n: usize) -> Option<Fault> {
+        self.outputs(n).find_map(|(i, name, values)| {
+            fault(values, || format!("the output of layer {i} ({name})"))
+        })
+    }
+
+    fn in_gradients(&self, grads: &[f32]) -> Fault {
+        // Gradients come from the loss: the last layer's come first.
+        let mut tensors = self.tensors().iter().rev();
+        let found = tensors.find_map(|tensor| {
+            let what = || format!("the gradient of {}", tensor.name);
+            fault(&grads[tensor.range.clone()], what)
+        });
+        found.expect("every gradient belongs to a tensor")
+    }
+}
+
+fn fault(values: &[f32], what: impl Fn() -> String) -> Option<Fault> {
+    let value = odd(values)?;
+    Some(Fault {
+        what: what(),
+        value: f64::from(value),
+    })
+}

@@ -1,0 +1,180 @@
+//! Steps of an optimizer, piece by piece, so that sums, updates and parameters meet in the cache.
+
+use std::ops::Range;
+
+use super::{Optimizer, Step};
+
+/// Parameters of a piece: it, its gradients and the optimizer's state of it fit into the first-level cache.
+const PIECE: usize = 2048;
+
+/// An optimizer with the memory its steps work in.
+pub struct Mover {
+    optimizer: Box<dyn Optimizer>,
+    piece: Vec<f32>,
+    sums: Vec<f64>,
+    begun: bool,
+}
+
+impl Mover {
+    /// Before the first step.
+    pub fn new(optimizer: Box<dyn Optimizer>) -> Self {
+        Self {
+            piece: vec![0.0; PIECE],
+            sums: vec![0.0; optimizer.sums()],
+            optimizer,
+            begun: false,
+        }
+    }
+
+    /// Moves the part of the parameters that begins at `at`, at every step the same, by one step at the rate `lr`.
+    ///
+    /// `gradient` gives the gradients of a range, counted from `at`. `total` replaces sums over this part by those over
+    /// all; it is not called where the optimizer needs none.
+    pub fn step(
+        &mut self,
+        lr: f32,
+        at: usize,
+        params: &mut [f32],
+        gradient: impl Fn(Range<usize>, &mut [f32]),
+        total: impl FnOnce(&mut [f64]),
+    ) {
+        self.begin(at..at + params.len());
+        let pieces = |start: usize| start..params.len().min(start + PIECE);
+        if !self.sums.is_empty() {
+            self.sums.fill(0.0);
+            for start in (0..params.len()).step_by(PIECE) {
+                let range = pieces(start);
+                let grads = &mut self.piece[..range.len()];
+                gradient(range.clone(), grads);
+                let (at, params) = (at + start, &params[range]);
+                self.optimizer.measure(at, params, grads, &mut self.sums);
+            }
+            total(&mut self.sums);
+        }
+        for start in (0..params.len()).step_by(PIECE) {
+            let range = start..params.len().min(start + PIECE);
+            let grads = &mut self.piece[..range.len()];
+            gradient(range.clone(), grads);
+            let step = Step {
+                lr,
+                at: at + start,
+                sums: &self.sums,
+            };
+            let params = &mut params[range];
+            self.optimizer.update(&step, params, grads);
+            let pairs = params.iter_mut().zip(&*grads);
+            pairs.for_each(|(param, delta)| *param += delta);
+        }
+    }
+
+    /// Replaces the gradients of all parameters by the amounts to add to them.
+    pub fn deltas(&mut self, lr: f32, params: &[f32], grads: &mut [f32]) {
+        self.begin(0..params.len());
+        self.sums.fill(0.0);
+        self.optimizer.measure(0, params, grads, &mut self.sums);
+        let sums = &self.sums;
+        self.optimizer
+            .update(&Step { lr, at: 0, sums }, params, grads);
+    }
+
+    fn begin(&mut self, part: Range<usize>) {
+        if !self.begun {
+            self.optimizer.begin(part);
+            self.begun = true;
+        }
+        self.optimizer.advance();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Adam, Clip, Rule};
+    use super::*;
+    use crate::nn::Tensor;
+
+    /// More than two pieces, cut where no piece ends.
+    const LEN: usize = 2 * PIECE + 100;
+
+    fn values(seed: usize) -> Vec<f32> {
+        let value = |i: usize| ((i * 31 + seed * 17) % 101) as f32 / 50.0 - 1.0;
+        (0..LEN).map(value).collect()
+    }
+
+    fn rules() -> [Rule; 3] {
+        let (momentum, weight_decay) = (0.9, 0.01);
+        let (beta1, beta2, trust) = (0.9, 0.99, 0.1);
+        [
+            Rule::Nesterov {
+                momentum,
+                weight_decay,
+            },
+            Rule::AdamW {
+                beta1,
+                beta2,
+                weight_decay,
+            },
+            Rule::Lars {
+                trust,
+                momentum,
+                weight_decay,
+            },
+        ]
+    }
+
+    /// Pieces do as the whole, up to the order in which squares are added.
+    #[test]
+    fn pieces_of_two_parts_do_as_the_whole_at_once() {
+        let tensor = |shape: &[usize], range: Range<usize>| Tensor {
+            name: String::new(),
+            shape: shape.to_vec(),
+            range,
+        };
+        let cut = PIECE + 77;
+        let tensors = [
+            tensor(&[2, cut / 2], 0..cut - 1),
+            tensor(&[1], cut - 1..LEN),
+        ];
+        for rule in rules() {
+            let mover = || Mover::new(rule.build(&tensors, None));
+            let (mut whole, mut parts) = (mover(), [mover(), mover()]);
+            let (mut expected, mut params) = (values(0), values(0));
+            for step in 1..4 {
+                let mut delta = values(step);
+                whole.deltas(0.1, &expected, &mut delta);
+                let grads = values(step);
+                let mut sums = vec![0.0; whole.sums.len()];
+                let optimizer = rule.build(&tensors, None);
+                optimizer.measure(0, &expected, &grads, &mut sums);
+                expected.iter_mut().zip(delta).for_each(|(p, d)| *p += d);
+                let (low, high) = params.split_at_mut(cut);
+                for (mover, at, params) in [(0, 0, low), (1, cut, high)] {
+                    let gradient = |range: Range<usize>, out: &mut [f32]| {
+                        out.copy_from_slice(&grads[at + range.start..at + range.end]);
+                    };
+                    let total = |all: &mut [f64]| all.copy_from_slice(&sums);
+                    parts[mover].step(0.1, at, params, gradient, total);
+                }
+                let worst = expected.iter().zip(&params).map(|(a, b)| (a - b).abs());
+                assert!(worst.fold(0.0, f32::max) < 1e-6, "{rule:?}, step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn updates_are_counted_by_step_and_not_by_piece() {
+        let adam = || Box::new(Adam::new(0.9, 0.999, 0.0, false));
+        let (mut plain, mut clipped) = (
+            Mover::new(adam()),
+            Mover::new(Box::new(Clip::new(1e9, adam()))),
+        );
+        let mut ends = [vec![0.0; LEN], vec![0.0; LEN]];
+        for (mover, params) in [&mut plain, &mut clipped].into_iter().zip(&mut ends) {
+            for _ in 0..2 {
+                mover.step(0.01, 0, params, |_, grads| grads.fill(0.5), |_| {});
+            }
+            // With a constant gradient, every corrected step has the size of the rate.
+            let close = |param: &f32| (param + 0.02).abs() < 1e-6;
+            assert!(params.iter().all(close));
+        }
+    }
+}
