@@ -16,27 +16,33 @@ pub(super) enum Bench {
 }
 
 /// Samples a second of training; start it under mpirun with the ranks to measure.
+///
+/// Prints a row for each number of ranks and batch size: seconds a step, samples/s, GFLOP/s and their share of the ranks'
+/// measured peak, where the ranks' time went, and the peak of their memory.
 #[derive(Args)]
 pub(super) struct BenchTrain {
     /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
     #[arg(long, default_value = "softmax", value_parser = model)]
     model: String,
-    /// The data set [default: 60,000 drawn digits, made for the purpose and removed].
+    /// The data set [default: drawn digits, or painted images of the size that the model was made for; removed again].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Samples that each rank takes in a step.
-    #[arg(long, value_name = "N", default_value = "100", value_parser = positive)]
-    batch: usize,
+    /// Samples that each rank takes in a step: one number, or several such as 32,64,128.
+    #[arg(long, value_name = "LIST", default_value = "100", value_delimiter = ',', value_parser = positive)]
+    batch: Vec<usize>,
+    /// How many of the ranks take part, such as 1,2,4 to see how speed grows with ranks [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
+    ranks: Vec<usize>,
     /// How ranks agree.
     #[arg(long, value_enum, default_value_t = ExchangeArg::Auto)]
     exchange: ExchangeArg,
     /// Who holds the parameters of a one-sided exchange.
     #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
     placement: PlacementArg,
-    /// How long to measure, after a quarter of it to warm up.
+    /// How long each measurement takes, after a quarter of it to warm up.
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive_real)]
     seconds: f64,
-    /// Print one line of JSON instead of a table.
+    /// Print a line of JSON for each measurement instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -47,7 +53,8 @@ impl Bench {
         Ok(Settings {
             model: typed.model,
             data: typed.data,
-            batch: typed.batch,
+            batches: typed.batch,
+            ranks: typed.ranks,
             exchange: exchange(typed.exchange, typed.placement)?,
             seconds: typed.seconds,
             json: typed.json,

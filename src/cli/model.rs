@@ -6,6 +6,7 @@ use super::data::shape;
 use super::{model, positive};
 use crate::commands::model::Settings;
 use crate::data::Shape;
+use crate::nn::zoo;
 
 /// Look at models.
 #[derive(Subcommand)]
@@ -38,17 +39,7 @@ impl ModelCommand {
             classes,
             batch,
         } = self;
-        let (home, many) = match model.as_str() {
-            "alexnet" => (
-                Shape {
-                    c: 3,
-                    h: 224,
-                    w: 224,
-                },
-                1000,
-            ),
-            _ => (Shape { c: 1, h: 28, w: 28 }, 10),
-        };
+        let (home, many) = zoo::home(&model);
         Settings {
             model,
             input: input.unwrap_or(home),

@@ -15,6 +15,15 @@ pub fn build(name: &str, shape: Shape, classes: u32) -> Result<Model> {
     spec(name)?.build(shape, classes)
 }
 
+/// Shape and number of classes of what the model called `name` was made for.
+pub fn home(name: &str) -> (Shape, u32) {
+    let (c, h, w, classes) = match name {
+        "alexnet" => (3, 224, 224, 1000),
+        _ => (1, 28, 28, 10),
+    };
+    (Shape { c, h, w }, classes)
+}
+
 /// Whether `name` is that of a file.
 pub fn is_file(name: &str) -> bool {
     name.ends_with(".toml")

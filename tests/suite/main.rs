@@ -1,6 +1,7 @@
 //! Checks that need no launcher: the house, the data, the kernels, and the contracts on ranks as threads.
 #![allow(clippy::unwrap_used)]
 
+mod allocations;
 mod command_line;
 #[path = "../contracts/mod.rs"]
 mod contracts;

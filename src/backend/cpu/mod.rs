@@ -12,6 +12,7 @@ mod finite;
 pub mod linear;
 pub mod local_response;
 mod narrow;
+mod peak;
 pub mod pool;
 pub mod scale;
 pub mod softmax;
@@ -19,6 +20,7 @@ mod wide;
 
 pub use blas::one_blas_thread;
 pub use finite::{finite, odd};
+pub use peak::peak_flops;
 use wide::{Work, wide};
 
 /// The rows that go into a layer.

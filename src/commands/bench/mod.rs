@@ -1,0 +1,202 @@
+//! `phalanx bench train`: the speed of training in a steady state, for each batch size and number of ranks.
+
+mod row;
+mod set;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use self::row::Row;
+use self::set::BuiltIn;
+use super::train::BatchSize;
+use crate::backend::cpu::peak_flops;
+use crate::comm::{Comm, agree};
+use crate::data::{Dataset, Loader, Scaling, Steps};
+use crate::exchange::{Exchange, Kind};
+use crate::nn::zoo;
+use crate::observe::{peak_memory_mb, restart_peak_memory, say};
+use crate::optim::{Schedule, Sgd};
+use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
+use crate::{Error, Result};
+
+/// More than are ever taken.
+const STEPS: u64 = u64::MAX >> 8;
+
+/// What to measure.
+pub struct Settings {
+    /// Name of the model.
+    pub model: String,
+    /// The data set, or none for a built-in one that suits the model.
+    pub data: Option<PathBuf>,
+    /// Samples of a rank in a step, for each measurement.
+    pub batches: Vec<usize>,
+    /// Ranks that take part, for each measurement; none for all.
+    pub ranks: Vec<usize>,
+    /// How ranks agree.
+    pub exchange: Kind,
+    /// How long each measurement takes.
+    pub seconds: f64,
+    /// Whether to print JSON.
+    pub json: bool,
+}
+
+/// Measures and prints; *collective*.
+pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    let most = settings.ranks.iter().max();
+    if let Some(most) = most.filter(|&&most| most > comm.size()) {
+        let problem = format!(
+            "--ranks {most} needs as many: start this under mpirun -n {most}, not {}",
+            comm.size()
+        );
+        return Err(Error::Usage(problem));
+    }
+    let ranks = match &settings.ranks[..] {
+        [] => vec![comm.size()],
+        ranks => ranks.to_vec(),
+    };
+    let (data, name) = match &settings.data {
+        Some(path) => {
+            let data = agree(comm, Dataset::open(path))?;
+            (Arc::new(data), path.display().to_string())
+        }
+        None => {
+            let (shape, classes) = zoo::home(&settings.model);
+            let set = BuiltIn { shape, classes };
+            (set.open(comm)?, set.name().to_owned())
+        }
+    };
+    // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
+    comm.barrier();
+    let mut peak = [peak_flops()];
+    comm.sum(&mut peak);
+    let peak = peak[0] / comm.size() as f64;
+    if comm.rank() == 0 && !settings.json {
+        let work = format!("{} on {name}", settings.model);
+        say(&row::head(
+            &work,
+            &data,
+            settings.exchange.resolve(comm)?,
+            peak,
+        ));
+    }
+    for &ranks in &ranks {
+        let bench = comm.split(usize::from(comm.rank() >= ranks));
+        let done = comm.node().shared(1)?;
+        for &batch in &settings.batches {
+            if comm.rank() >= ranks {
+                continue;
+            }
+            let row = measure(&*bench, settings, &data, batch)?;
+            if comm.rank() == 0 {
+                say(&if settings.json {
+                    row.json(&settings.model, &name, peak)
+                } else {
+                    row.line(peak)
+                });
+            }
+        }
+        // Who does not take part sleeps: in a barrier it would take a core.
+        let done = &done.of(0)[0];
+        match comm.rank() {
+            0 => done.store(1, Ordering::Release),
+            _ => {
+                while done.load(Ordering::Acquire) == 0 {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+        comm.barrier();
+    }
+    Ok(())
+}
+
+/// One row of the table; *collective*.
+fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
+    data.enough_for(comm.size())?;
+    restart_peak_memory();
+    let kind = settings.exchange.resolve(comm)?;
+    let model = zoo::build(&settings.model, data.shape, data.classes)?;
+    let scaling = Scaling::unit(data.shape.c);
+    let loader = Loader::new(data.clone(), scaling.clone(), 1);
+    let parts = Parts {
+        model,
+        loader,
+        scaling,
+        steps: Steps {
+            samples: data.len(),
+            batch: BatchSize::PerRank(batch).of_step(kind, comm.size()),
+        },
+        reduce: Reduce::Mean,
+        optimizer: Box::new(Sgd::default()),
+        schedule: Schedule::constant(0.01),
+        total: STEPS,
+        seed: 1,
+        on_nan: OnNan::Stop,
+    };
+    let mut trainer = Trainer::new(comm, parts);
+    let mut exchange = trainer.start(comm, kind)?;
+
+    // Warm up, and learn how many steps fill the time; every rank takes the same number.
+    let (warm, mut steps) = (Instant::now(), 1);
+    let rate = loop {
+        let rate = steps as f64 / take(comm, &mut trainer, &mut *exchange, steps)?;
+        if agreed(comm, warm.elapsed().as_millis() as u64) as f64 >= 250.0 * settings.seconds {
+            break rate;
+        }
+        steps *= 2;
+    };
+    let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
+    trainer.times = Times::start();
+    let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
+
+    let mut memory = [peak_memory_mb()];
+    comm.sum(&mut memory);
+    trainer.settle(exchange)?;
+    let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
+    comm.sum(&mut times);
+    let mut samples = [trainer.times.samples];
+    comm.sum(&mut samples);
+    let speed = samples[0] as f64 / seconds;
+    Ok(Row {
+        batch,
+        ranks: comm.size(),
+        steps,
+        seconds,
+        speed,
+        flops: speed * trainer.model.flops(),
+        shares: times.map(|time| time / (seconds * comm.size() as f64)),
+        memory: memory[0],
+    })
+}
+
+/// Takes `count` steps on every rank and returns the seconds from the first start to the last end; *collective*.
+fn take(
+    comm: &dyn Comm,
+    trainer: &mut Trainer,
+    exchange: &mut dyn Exchange,
+    count: u64,
+) -> Result<f64> {
+    comm.barrier();
+    let start = Instant::now();
+    let mut ahead = trainer.claim(exchange)?;
+    for i in 1..=count {
+        let step = ahead.expect("the exchange has steps without end");
+        ahead = if i < count {
+            trainer.claim(exchange)?
+        } else {
+            None
+        };
+        trainer.step(exchange, step)?;
+    }
+    comm.barrier();
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// The greatest of the ranks' numbers; *collective*.
+fn agreed(comm: &dyn Comm, mine: u64) -> u64 {
+    let mut number = [mine];
+    comm.max(&mut number);
+    number[0]
+}

@@ -1,0 +1,86 @@
+//! What a measurement came to, for people and for programs.
+
+use crate::data::Dataset;
+use crate::exchange::Kind;
+
+/// One measurement.
+pub(super) struct Row {
+    /// Samples of a rank in a step.
+    pub(super) batch: usize,
+    pub(super) ranks: usize,
+    /// Steps of a rank.
+    pub(super) steps: u64,
+    pub(super) seconds: f64,
+    /// Samples a second, of all ranks.
+    pub(super) speed: f64,
+    /// FLOP/s, of all ranks.
+    pub(super) flops: f64,
+    /// Of the ranks' time: compute, exchange, wait, load.
+    pub(super) shares: [f64; 4],
+    /// MiB, over all ranks.
+    pub(super) memory: f64,
+}
+
+/// What stands above the rows.
+pub(super) fn head(work: &str, data: &Dataset, exchange: Kind, peak: f64) -> String {
+    format!(
+        "bench train: {work}, {} samples of {}, {} classes
+exchange: {}; peak of a core, measured on all ranks at once: {:.1} GFLOP/s
+{:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7}",
+        data.len(),
+        data.shape,
+        data.classes,
+        exchange.describe(),
+        peak / 1e9,
+        "ranks",
+        "batch",
+        "steps",
+        "s/step",
+        "samples/s",
+        "GFLOP/s",
+        "peak",
+        "compute",
+        "exchange",
+        "wait",
+        "load",
+        "MiB",
+    )
+}
+
+impl Row {
+    /// Of what the ranks' cores could do.
+    fn share(&self, peak: f64) -> f64 {
+        self.flops / (peak * self.ranks as f64)
+    }
+
+    /// As a line under `head`.
+    pub(super) fn line(&self, peak: f64) -> String {
+        let percent = |share: f64| format!("{:.1} %", 100.0 * share);
+        let [compute, exchange, wait, load] = self.shares.map(percent);
+        let each = self.seconds / self.steps as f64;
+        format!(
+            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0}",
+            self.ranks,
+            self.batch,
+            self.steps,
+            each,
+            self.speed,
+            self.flops / 1e9,
+            format!("{:.0} %", 100.0 * self.share(peak)),
+            self.memory,
+        )
+    }
+
+    /// As one line of JSON.
+    pub(super) fn json(&self, model: &str, data: &str, peak: f64) -> String {
+        let [compute, exchange, wait, load] = self.shares;
+        serde_json::json!({
+            "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": 1,
+            "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
+            "rss_mb": self.memory, "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
+            "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
+            "compute": compute, "exchange": exchange, "wait": wait, "load": load,
+        })
+        .to_string()
+    }
+}
