@@ -13,7 +13,8 @@ pub(super) enum ModelCommand {
     /// Print a model's layers, shapes, parameters, work and memory.
     ///
     /// A .toml file gives a `name` and a list of layers, each `[[layer]]` with a `kind`: conv2d (outputs, kernel, stride,
-    /// pad), linear (outputs; the last one without), max_pool and average_pool (kernel, stride, pad), relu, tanh.
+    /// pad), linear (outputs; the last one without), max_pool and average_pool (kernel, stride, pad), global_average_pool,
+    /// batch_norm (momentum, eps, across_ranks), local_response (size, alpha, beta, k), dropout (rate), flatten, relu, tanh.
     Show {
         /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
         #[arg(value_parser = model)]

@@ -83,7 +83,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
     trainer.times = Times::start();
     let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
-    trainer.settle(exchange)?;
+    trainer.settle(comm, exchange)?;
 
     let mut memory = [peak_memory_mb()];
     comm.sum(&mut memory);

@@ -1,14 +1,19 @@
 //! Models: stacks of layers over two flat arenas, one of parameters and one of gradients.
 
 mod activation;
+mod batch_norm;
 mod conv2d;
 mod dropout;
 mod file;
+mod flatten;
+mod global_average;
 mod layer;
 mod linear;
+mod local_response;
 mod model;
 mod pool;
 mod spec;
+mod state;
 pub mod zoo;
 
 pub use file::{load, save};

@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Outcome, Times, evaluate};
+use super::{Outcome, Times, evaluate, statistics};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients, Spent};
@@ -102,11 +102,12 @@ impl Trainer {
         self.schedule.at(step, self.steps.per_epoch(), self.total)
     }
 
-    /// A digest of the parameters' bits.
+    /// A digest of the bits of parameters and state.
     pub fn checksum(&self) -> u64 {
         let bytes: Vec<u8> = self
             .params
             .iter()
+            .chain(&self.model.state())
             .flat_map(|param| param.to_le_bytes())
             .collect();
         xxh3_64(&bytes)
@@ -144,6 +145,7 @@ impl Trainer {
                 step,
             },
             scale,
+            Some(exchange.team()),
             self.grads.params(),
         );
         self.grads.set_tally(tally);
@@ -172,6 +174,7 @@ impl Trainer {
     /// The test result of the present parameters, each rank of `team` taking a block; *collective* over `team`.
     pub fn evaluate(&mut self, team: &dyn Comm, test: &Dataset) -> Result<Tally> {
         let start = Instant::now();
+        statistics::average(team, &mut self.model, self.times.steps);
         let tally = evaluate(team, &mut self.model, &self.params, test, &self.scaling);
         self.times.evaluate += start.elapsed();
         tally
@@ -193,8 +196,9 @@ impl Trainer {
         agree(comm, mine)
     }
 
-    /// Ends the exchange and leaves every rank with the same parameters; *collective*.
-    pub fn settle(&mut self, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+    /// Ends the exchange and leaves every rank with the same parameters and state; *collective*.
+    pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+        statistics::average(comm, &mut self.model, self.times.steps);
         exchange.settle(&mut self.params)
     }
 

@@ -3,7 +3,7 @@
 use phalanx::comm::Comm;
 use phalanx::data::{Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement};
-use phalanx::nn::zoo;
+use phalanx::nn::{Spec, zoo};
 use phalanx::optim::{Rule, Schedule, Sgd};
 use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
 
@@ -55,7 +55,20 @@ fn run_with(
     batch: usize,
     epochs: u64,
     lr: f32,
+    optimizer: (Rule, Option<f64>),
+) -> Trainer {
+    let softmax = zoo::spec("softmax").unwrap();
+    run_model(comm, kind, (batch, epochs), lr, optimizer, &softmax)
+}
+
+/// As `run_with`, with any model.
+pub(super) fn run_model(
+    comm: &dyn Comm,
+    kind: Kind,
+    (batch, epochs): (usize, u64),
+    lr: f32,
     (rule, limit): (Rule, Option<f64>),
+    spec: &Spec,
 ) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let steps = Steps {
@@ -63,7 +76,7 @@ fn run_with(
         batch,
     };
     let scaling = Scaling::unit(1);
-    let model = zoo::build("softmax", data.shape, data.classes).unwrap();
+    let model = spec.build(data.shape, data.classes).unwrap();
     let optimizer = rule.build(model.tensors(), limit);
     let parts = Parts {
         model,
@@ -91,7 +104,7 @@ fn run_with(
     trainer
 }
 
-fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
+pub(super) fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
     let checksums = comm.gather(&trainer.checksum().to_le_bytes());
     assert!(
         checksums.iter().all(|checksum| *checksum == checksums[0]),
@@ -100,7 +113,7 @@ fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
 }
 
 /// The greatest difference between two trainers' parameters.
-fn distance(a: &Trainer, b: &Trainer) -> f32 {
+pub(super) fn distance(a: &Trainer, b: &Trainer) -> f32 {
     let pairs = a.params.iter().zip(&b.params);
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }

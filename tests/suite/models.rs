@@ -62,7 +62,47 @@ fn an_impossible_layer_is_named() {
     );
 }
 
-/// Central differences over a sample of the parameters of every tensor, in a model with each kind of layer.
+/// Central differences over a sample of the parameters of every tensor, in training: a rectifier or a maximum that
+/// turns within a step of `h` is what `tolerance` has to allow for.
+fn gradients_match_central_differences(text: &str, h: f32, tolerance: f64) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/contiguous.h5");
+    let data = Dataset::open(&fixture).unwrap();
+    let mut model = Spec::parse(text)
+        .unwrap()
+        .build(data.shape, data.classes)
+        .unwrap();
+    let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
+    batch.gather(&data, 0..10).unwrap();
+    let (params, tensors) = (model.init(5), model.tensors().to_vec());
+    let mut gradients = |params: &[f32]| {
+        let mut grads = vec![f32::NAN; params.len()];
+        let tally: Tally = model.gradients(params, &batch, Draw::default(), 1.0, None, &mut grads);
+        (tally.loss, grads)
+    };
+    let (_, grads) = gradients(&params);
+    for tensor in tensors {
+        for i in tensor
+            .range
+            .clone()
+            .step_by((tensor.range.len() / 5).max(1))
+        {
+            let mut loss = |step: f32| {
+                let mut moved = params.clone();
+                moved[i] += step;
+                gradients(&moved).0
+            };
+            let slope = (loss(h) - loss(-h)) / f64::from(2.0 * h);
+            let error = (slope - f64::from(grads[i])).abs();
+            assert!(
+                error < tolerance * (1.0 + slope.abs()),
+                "{} at {i}: {slope}, {}",
+                tensor.name,
+                grads[i]
+            );
+        }
+    }
+}
+
 #[test]
 fn gradients_of_stacked_layers_match_central_differences() {
     let text = "name = \"all\"\n\
@@ -75,39 +115,26 @@ fn gradients_of_stacked_layers_match_central_differences() {
         [[layer]]\nkind = \"linear\"\noutputs = 9\n\
         [[layer]]\nkind = \"tanh\"\n\
         [[layer]]\nkind = \"linear\"\n";
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/contiguous.h5");
-    let data = Dataset::open(&fixture).unwrap();
-    let mut model = Spec::parse(text)
-        .unwrap()
-        .build(data.shape, data.classes)
-        .unwrap();
-    let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
-    batch.gather(&data, 0..10).unwrap();
-    let params = model.init(5);
-    let mut grads = vec![f32::NAN; params.len()];
-    let tally: Tally = model.gradients(&params, &batch, Draw::default(), 1.0, &mut grads);
-    assert_eq!(tally, model.evaluate(&params, &batch));
-    for tensor in model.tensors().to_vec() {
-        for i in tensor
-            .range
-            .clone()
-            .step_by((tensor.range.len() / 5).max(1))
-        {
-            let mut loss = |h: f32| {
-                let mut moved = params.clone();
-                moved[i] += h;
-                model.evaluate(&moved, &batch).loss
-            };
-            let slope = (loss(2e-3) - loss(-2e-3)) / 4e-3;
-            let error = (slope - f64::from(grads[i])).abs();
-            assert!(
-                error < 2e-2 * (1.0 + slope.abs()),
-                "{} at {i}: {slope}, {}",
-                tensor.name,
-                grads[i]
-            );
-        }
-    }
+    gradients_match_central_differences(text, 2e-3, 2e-2);
+}
+
+#[test]
+fn gradients_of_stacked_normalisations_match_central_differences() {
+    let text = "name = \"normal\"\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"conv2d\"\noutputs = 4\nkernel = 3\npad = 1\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"tanh\"\n\
+        [[layer]]\nkind = \"local_response\"\nsize = 3\nalpha = 1.5\nk = 1\n\
+        [[layer]]\nkind = \"average_pool\"\nkernel = 2\n\
+        [[layer]]\nkind = \"conv2d\"\noutputs = 5\nkernel = 2\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"tanh\"\n\
+        [[layer]]\nkind = \"global_average_pool\"\n\
+        [[layer]]\nkind = \"flatten\"\n\
+        [[layer]]\nkind = \"dropout\"\nrate = 0.2\n\
+        [[layer]]\nkind = \"linear\"\n";
+    gradients_match_central_differences(text, 2e-3, 2e-3);
 }
 
 #[test]
@@ -125,7 +152,7 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
         let mut batch = Batch::new(&data, &Scaling::unit(1));
         batch.gather(&data, range).unwrap();
         let mut grads = vec![0.0; params.len()];
-        model.gradients(&params, &batch, Draw::default(), 1.0, &mut grads);
+        model.gradients(&params, &batch, Draw::default(), 1.0, None, &mut grads);
         grads
     };
     let (whole, first, second) = (gradients(0..20), gradients(0..7), gradients(7..20));

@@ -54,7 +54,14 @@ fn compare(name: &str, (shape, classes, n): (Shape, u32, usize), tolerance: f64,
     let labels = (0..n as u32).map(|i| (3 * i + 1) % classes).collect();
     let batch = Batch::of(Images::Floats(images), Scaling::unit(shape.c), labels);
     let mut grads = vec![f32::NAN; params.len()];
-    let tally = model.gradients(&params, &batch, Draw::default(), 1.0 / n as f32, &mut grads);
+    let tally = model.gradients(
+        &params,
+        &batch,
+        Draw::default(),
+        1.0 / n as f32,
+        None,
+        &mut grads,
+    );
 
     for (tensor, index, truth) in rows(&format!("{name}.csv")) {
         if tensor == "loss" {
