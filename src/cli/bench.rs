@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::choice::{self, ModelArgs};
 use super::train::{ExchangeArg, PlacementArg, exchange};
-use super::{model, positive, positive_real};
+use super::{positive, positive_real};
 use crate::Result;
 use crate::commands::bench::Settings;
 
@@ -18,9 +19,11 @@ pub(super) enum Bench {
 /// Samples a second of training; start it under mpirun with the ranks to measure.
 #[derive(Args)]
 pub(super) struct BenchTrain {
-    /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
-    #[arg(long, default_value = "softmax", value_parser = model)]
-    model: String,
+    /// The model: softmax, mlp, lenet or alexnet [default: softmax].
+    #[arg(long, value_name = "MODEL", value_parser = choice::name, conflicts_with = "model_file")]
+    model: Option<String>,
+    #[command(flatten)]
+    choice: ModelArgs,
     /// The data set [default: 60,000 drawn digits, made for the purpose and removed].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -45,7 +48,9 @@ impl Bench {
     pub(super) fn resolve(self) -> Result<Settings> {
         let Self::Train(typed) = self;
         Ok(Settings {
-            model: typed.model,
+            model: typed
+                .choice
+                .resolve(typed.model.or(Some("softmax".into())))?,
             data: typed.data,
             batch: typed.batch,
             exchange: exchange(typed.exchange, typed.placement)?,

@@ -2,8 +2,10 @@
 
 use clap::Subcommand;
 
+use super::choice::{self, ModelArgs};
 use super::data::shape;
-use super::{model, positive};
+use super::positive;
+use crate::Result;
 use crate::commands::model::Settings;
 use crate::data::Shape;
 
@@ -12,13 +14,15 @@ use crate::data::Shape;
 pub(super) enum ModelCommand {
     /// Print a model's layers, shapes, parameters, work and memory.
     ///
-    /// A .toml file gives a `name` and a list of layers, each `[[layer]]` with a `kind`: conv2d (outputs, kernel, stride,
+    /// A --model-file is TOML. It gives a `name` and a list of layers, each `[[layer]]` with a `kind`: conv2d (outputs, kernel, stride,
     /// pad), linear (outputs; the last one without), max_pool and average_pool (kernel, stride, pad), global_average_pool,
     /// batch_norm (momentum, eps, across_ranks), local_response (size, alpha, beta, k), dropout (rate), flatten, relu, tanh.
     Show {
-        /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
-        #[arg(value_parser = model)]
-        model: String,
+        /// The model: softmax, mlp, lenet or alexnet; left out with --model-file.
+        #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
+        model: Option<String>,
+        #[command(flatten)]
+        choice: ModelArgs,
         /// Channels, height and width of an image [default: what the model was made for].
         #[arg(long, value_name = "CxHxW", value_parser = shape)]
         input: Option<Shape>,
@@ -32,15 +36,16 @@ pub(super) enum ModelCommand {
 }
 
 impl ModelCommand {
-    pub(super) fn resolve(self) -> Settings {
+    pub(super) fn resolve(self) -> Result<Settings> {
         let Self::Show {
             model,
+            choice,
             input,
             classes,
             batch,
         } = self;
-        let (home, many) = match model.as_str() {
-            "alexnet" => (
+        let (home, many) = match model.as_deref() {
+            Some("alexnet") => (
                 Shape {
                     c: 3,
                     h: 224,
@@ -50,11 +55,11 @@ impl ModelCommand {
             ),
             _ => (Shape { c: 1, h: 28, w: 28 }, 10),
         };
-        Settings {
-            model,
+        Ok(Settings {
+            model: choice.resolve(model)?,
             input: input.unwrap_or(home),
             classes: classes.unwrap_or(many),
             batch,
-        }
+        })
     }
 }

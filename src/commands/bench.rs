@@ -9,7 +9,7 @@ use crate::Result;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Description, Loader, Scaling, SetWriter, Shape, Steps, digits};
 use crate::exchange::{Exchange, Kind};
-use crate::nn::zoo;
+use crate::nn::zoo::Choice;
 use crate::observe::{peak_memory_mb, say, table};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{Parts, Reduce, Times, Trainer};
@@ -21,8 +21,8 @@ const STEPS: u64 = u64::MAX >> 8;
 
 /// What to measure.
 pub struct Settings {
-    /// Name of the model.
-    pub model: String,
+    /// The model.
+    pub model: Choice,
     /// The data set, or none for the built-in one.
     pub data: Option<PathBuf>,
     /// Samples of a rank in a step.
@@ -45,7 +45,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let kind = settings.exchange.resolve(comm)?;
     let batch = BatchSize::PerRank(settings.batch).of_step(kind, comm.size());
-    let model = zoo::build(&settings.model, data.shape, data.classes)?;
+    let model = settings.model.build(data.shape, data.classes)?;
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {

@@ -3,6 +3,7 @@
 mod activation;
 mod batch_norm;
 mod conv2d;
+mod description;
 mod dropout;
 mod file;
 mod flatten;

@@ -1,12 +1,11 @@
 //! A model as a list of layers that can be written down: in the zoo, in a TOML file, in `model.h5`.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Kind as ActivationKind};
 use super::batch_norm::{BatchNorm, Settings as BatchNormSettings};
 use super::conv2d::Conv2d;
+use super::description::Origin;
 use super::dropout::Dropout;
 use super::flatten::Flatten;
 use super::global_average::GlobalAverage;
@@ -133,42 +132,19 @@ mod defaults {
 }
 
 /// A model on paper.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
     /// Its name.
     pub name: String,
     /// Its layers, from input to logits.
     #[serde(rename = "layer")]
     pub layers: Vec<LayerSpec>,
+    /// The file it was read from, to name its lines.
+    #[serde(skip)]
+    pub(super) origin: Option<Origin>,
 }
 
 impl Spec {
-    /// Reads a TOML file; what is wrong in it is named with its line.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-        Self::parse(&text).map_err(|problem| {
-            Error::file(path, problem, "see `phalanx help model` for the layers")
-        })
-    }
-
-    /// As `read`, from text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let spec: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        // The name becomes part of a folder's.
-        let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if spec.name.is_empty() || !spec.name.chars().all(fine) {
-            return Err(format!(
-                "name `{}`: expected letters, digits, - and _",
-                spec.name
-            ));
-        }
-        if spec.layers.is_empty() {
-            return Err("a model needs at least one layer".into());
-        }
-        Ok(spec)
-    }
-
     /// As TOML.
     pub fn text(&self) -> String {
         toml::to_string(self).expect("a list of plain layers")
@@ -182,7 +158,7 @@ impl Spec {
             let layer = spec
                 .build(i as u64, x, classes)
                 .map_err(|problem| Error::Mismatch {
-                    what: format!("layer {i} of {} ({})", self.name, spec.name()),
+                    what: self.place(i),
                     expected: problem,
                     got: format!("an input of {x}"),
                     hint: "use images that the model is made for, or change the layer",
@@ -192,13 +168,24 @@ impl Spec {
         }
         if x.len() != classes as usize {
             return Err(Error::Mismatch {
-                what: format!("outputs of {}", self.name),
-                expected: format!("{classes}, one for each class"),
+                what: self.place(self.layers.len() - 1),
+                expected: format!("{classes} outputs, one for each class"),
                 got: x.len().to_string(),
                 hint: "end with a linear layer without `outputs`",
             });
         }
         Ok(Model::new(self.clone(), shape, layers))
+    }
+
+    /// Where layer `i` stands.
+    fn place(&self, i: usize) -> String {
+        let kind = self.layers[i].name();
+        match &self.origin {
+            Some(Origin { path, lines }) => {
+                format!("{}, line {}: layer {i} ({kind})", path.display(), lines[i])
+            }
+            None => format!("layer {i} of {} ({kind})", self.name),
+        }
     }
 }
 

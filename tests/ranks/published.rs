@@ -125,7 +125,7 @@ fn lenet() {
     job(
         2,
         folder.path(),
-        "train small.toml train.h5 --test test.h5 --epochs 2",
+        "train --model-file small.toml train.h5 --test test.h5 --epochs 2",
     );
     let line = job(2, folder.path(), "eval runs/small-001 test.h5 --json");
     let result: serde_json::Value = serde_json::from_str(&line).unwrap();
