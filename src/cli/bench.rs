@@ -19,7 +19,7 @@ pub(super) enum Bench {
 /// Samples a second of training; start it under mpirun with the ranks to measure.
 #[derive(Args)]
 pub(super) struct BenchTrain {
-    /// The model: softmax, mlp, lenet or alexnet [default: softmax].
+    /// The model: softmax, mlp, lenet, alexnet or flowers [default: softmax].
     #[arg(long, value_name = "MODEL", value_parser = choice::name, conflicts_with = "model_file")]
     model: Option<String>,
     #[command(flatten)]

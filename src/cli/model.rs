@@ -18,7 +18,7 @@ pub(super) enum ModelCommand {
     /// pad), linear (outputs; the last one without), max_pool and average_pool (kernel, stride, pad), global_average_pool,
     /// batch_norm (momentum, eps, across_ranks), local_response (size, alpha, beta, k), dropout (rate), flatten, relu, tanh.
     Show {
-        /// The model: softmax, mlp, lenet or alexnet; left out with --model-file.
+        /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
         #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
         model: Option<String>,
         #[command(flatten)]
@@ -52,6 +52,14 @@ impl ModelCommand {
                     w: 224,
                 },
                 1000,
+            ),
+            Some("flowers") => (
+                Shape {
+                    c: 3,
+                    h: 100,
+                    w: 100,
+                },
+                10,
             ),
             _ => (Shape { c: 1, h: 28, w: 28 }, 10),
         };

@@ -19,7 +19,7 @@ use crate::{Error, commands};
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
 pub(super) struct Train {
-    /// The model: softmax, mlp, lenet or alexnet; left out with --model-file.
+    /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
     #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
     model: Option<String>,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).

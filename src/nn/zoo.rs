@@ -9,7 +9,7 @@ use crate::data::Shape;
 use crate::{Error, Result};
 
 /// Names of the models.
-pub const NAMES: [&str; 4] = ["softmax", "mlp", "lenet", "alexnet"];
+pub const NAMES: [&str; 5] = ["softmax", "mlp", "lenet", "alexnet", "flowers"];
 
 /// Which model is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,15 @@ impl Choice {
 
     /// The model for inputs of `shape` and so many classes.
     pub fn build(&self, shape: Shape, classes: u32) -> Result<Model> {
+        let flowers = matches!(self, Self::Named(name, _) if name == "flowers");
+        if flowers && shape.h.min(shape.w) < 16 {
+            return Err(Error::Mismatch {
+                what: "images for flowers".into(),
+                expected: "at least 16×16 pixels".into(),
+                got: shape.to_string(),
+                hint: "make the images larger, or use lenet or mlp",
+            });
+        }
         self.spec()?.build(shape, classes)
     }
 }
@@ -64,7 +73,7 @@ impl fmt::Display for Choice {
 
 /// The model called `name` for inputs of `shape` and so many classes.
 pub fn build(name: &str, shape: Shape, classes: u32) -> Result<Model> {
-    spec(name)?.build(shape, classes)
+    Choice::Named(name.into(), Options::default()).build(shape, classes)
 }
 
 /// The model called `name` on paper.
@@ -85,6 +94,7 @@ fn with(name: &str, options: Options) -> Result<Spec> {
         "mlp" => vec![linear(256), hidden.clone(), linear(128), hidden, logits()],
         "lenet" => lenet(hidden),
         "alexnet" => alexnet(options.response_norm),
+        "flowers" => flowers(),
         _ => {
             let names = NAMES.join(", ");
             return Err(Error::Usage(format!(
@@ -188,6 +198,41 @@ fn alexnet(response_norm: bool) -> Vec<LayerSpec> {
         LayerSpec::Dropout { rate: 0.5 },
         linear(4096),
         LayerSpec::Relu,
+        logits(),
+    ]);
+    layers
+}
+
+/// A compact network for a few hundred photos or more, of any size from 16×16: 0.39 million parameters.
+///
+/// What it learns does not depend on where in the photo a thing is: the last layer sees means over the whole of it.
+fn flowers() -> Vec<LayerSpec> {
+    let pool = LayerSpec::MaxPool {
+        kernel: 2,
+        stride: None,
+        pad: 0,
+    };
+    let mut layers = Vec::new();
+    for (i, outputs) in [32, 64, 128, 256].into_iter().enumerate() {
+        layers.extend((i > 0).then(|| pool.clone()));
+        layers.extend([
+            LayerSpec::Conv2d {
+                outputs,
+                kernel: 3,
+                stride: 1,
+                pad: 1,
+            },
+            LayerSpec::BatchNorm {
+                momentum: 0.1,
+                eps: 1e-5,
+                across_ranks: false,
+            },
+            LayerSpec::Relu,
+        ]);
+    }
+    layers.extend([
+        LayerSpec::GlobalAveragePool,
+        LayerSpec::Dropout { rate: 0.2 },
         logits(),
     ]);
     layers

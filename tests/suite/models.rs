@@ -150,6 +150,19 @@ fn an_impossible_layer_is_named() {
     );
 }
 
+#[test]
+fn flowers_takes_photos_of_any_size_from_sixteen() {
+    let photo = |h, w| zoo::build("flowers", Shape { c: 3, h, w }, 17);
+    for (h, w) in [(16, 16), (37, 100)] {
+        assert_eq!(photo(h, w).unwrap().params(), 391_946 + 7 * 257);
+    }
+    let problem = photo(15, 100).err().unwrap().to_string();
+    assert_eq!(
+        problem,
+        "images for flowers: expected at least 16×16 pixels, got 3×15×100"
+    );
+}
+
 /// Central differences over a sample of the parameters of every tensor, in training: a rectifier or a maximum that
 /// turns within a step of `h` is what `tolerance` has to allow for.
 fn gradients_match_central_differences(text: &str, h: f32, tolerance: f64) {
