@@ -33,6 +33,18 @@ pub enum Error {
         /// What to do about it.
         hint: &'static str,
     },
+    /// A text file is there but a line of it does not hold what it should.
+    #[error("{}, line {line}: {problem}", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong in it, with the values found.
+        problem: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
     /// Two things that must fit do not.
     #[error("{what}: expected {expected}, got {got}")]
     Mismatch {
@@ -117,7 +129,11 @@ impl Error {
     /// The next thing to try, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::File { hint, .. } | Self::Mismatch { hint, .. } if !hint.is_empty() => Some(hint),
+            Self::File { hint, .. } | Self::Line { hint, .. } | Self::Mismatch { hint, .. }
+                if !hint.is_empty() =>
+            {
+                Some(hint)
+            }
             Self::Exists(_) => Some("give another name, or --force to replace it"),
             Self::Diverged { .. } => Some(
                 "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",

@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::choice::{self, ModelArgs};
 use super::train::{ExchangeArg, PlacementArg, exchange};
-use super::{model, positive, positive_real};
+use super::{positive, positive_real};
 use crate::Result;
 use crate::commands::bench::Settings;
 
@@ -21,9 +22,11 @@ pub(super) enum Bench {
 /// measured peak, where the ranks' time went, and the peak of their memory.
 #[derive(Args)]
 pub(super) struct BenchTrain {
-    /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
-    #[arg(long, default_value = "softmax", value_parser = model)]
-    model: String,
+    /// The model: softmax, mlp, lenet, alexnet or flowers [default: softmax].
+    #[arg(long, value_name = "MODEL", value_parser = choice::name, conflicts_with = "model_file")]
+    model: Option<String>,
+    #[command(flatten)]
+    choice: ModelArgs,
     /// The data set [default: drawn digits, or painted images of the size that the model was made for; removed again].
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
@@ -51,7 +54,9 @@ impl Bench {
     pub(super) fn resolve(self) -> Result<Settings> {
         let Self::Train(typed) = self;
         Ok(Settings {
-            model: typed.model,
+            model: typed
+                .choice
+                .resolve(typed.model.or(Some("softmax".into())))?,
             data: typed.data,
             batches: typed.batch,
             ranks: typed.ranks,

@@ -1,6 +1,7 @@
 //! What the user may type. Typed arguments become resolved settings before MPI starts.
 
 mod bench;
+mod choice;
 mod data;
 mod eval;
 mod model;
@@ -11,7 +12,6 @@ use clap::{Parser, Subcommand};
 
 use crate::comm::Launch;
 use crate::commands::Command;
-use crate::nn::zoo;
 use crate::{Error, Result};
 
 /// Trains models with MPI ranks, and tells what the ranks did.
@@ -61,21 +61,12 @@ pub fn parse() -> Result<Command> {
             "`phalanx data` works in one process: start it without mpirun".into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
-        Typed::Model(typed) => Ok(Command::Model(typed.resolve())),
+        Typed::Model(typed) => typed.resolve().map(Command::Model),
     }
 }
 
 /// The most of anything: a product with the number of ranks stays far from overflow.
 const MOST: usize = 1 << 40;
-
-/// A model's name, or a file that describes one.
-fn model(text: &str) -> Result<String, String> {
-    if zoo::NAMES.contains(&text) || zoo::is_file(text) {
-        return Ok(text.into());
-    }
-    let names = zoo::NAMES.join(", ");
-    Err(format!("expected one of {names}, or a .toml file"))
-}
 
 /// A number above zero.
 fn positive(text: &str) -> Result<usize, String> {

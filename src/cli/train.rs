@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::choice::{self, ModelArgs};
 use super::optim::{Optim, ScheduleArg};
-use super::{model, positive, positive_real};
+use super::{positive, positive_real};
 use crate::Result;
 use crate::commands::train::{BatchSize, Length, Settings};
 use crate::exchange::{Kind, Placement};
@@ -16,12 +17,15 @@ use crate::{Error, commands};
 ///
 /// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
 #[derive(Args)]
+#[command(allow_missing_positional = true)]
 pub(super) struct Train {
-    /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
-    #[arg(value_parser = model)]
-    model: String,
+    /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
+    #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
+    model: Option<String>,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
     data: PathBuf,
+    #[command(flatten)]
+    choice: ModelArgs,
     /// A test set, evaluated during training and at the end.
     #[arg(long, value_name = "DATA")]
     test: Option<PathBuf>,
@@ -128,7 +132,7 @@ impl Train {
         let endless = self.is_endless();
         self.check()?;
         Ok(commands::train::Settings {
-            model: self.model,
+            model: self.choice.resolve(self.model)?,
             data: self.data,
             test: self.test,
             length: match (self.epochs, self.steps) {

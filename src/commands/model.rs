@@ -2,13 +2,13 @@
 
 use crate::Result;
 use crate::data::Shape;
-use crate::nn::zoo;
+use crate::nn::zoo::Choice;
 use crate::observe::{say, table};
 
 /// Which model, for which data.
 pub struct Settings {
-    /// Its name, or a TOML file.
-    pub model: String,
+    /// Which one.
+    pub model: Choice,
     /// One input sample's dimensions.
     pub input: Shape,
     /// Number of classes.
@@ -19,7 +19,7 @@ pub struct Settings {
 
 /// Prints layers, shapes, parameters, work and memory.
 pub fn run(settings: &Settings) -> Result<()> {
-    let model = zoo::build(&settings.model, settings.input, settings.classes)?;
+    let model = settings.model.build(settings.input, settings.classes)?;
     let mut rows = vec![(
         "input".to_owned(),
         format!("{:>14}", settings.input.to_string()),

@@ -63,7 +63,7 @@ pub(super) fn settings(
         ranks: comm.size(),
         hosts: comm.size().div_ceil(comm.local_size()),
         resolved: Resolved {
-            model: settings.model.clone(),
+            model: settings.model.to_string(),
             parameters: trainer.model.params(),
             data: settings.data.display().to_string(),
             samples: plan.data.len(),

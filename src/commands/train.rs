@@ -9,7 +9,7 @@ use super::report;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Loader, Scaling, Steps};
 use crate::exchange::Kind;
-use crate::nn::{self, zoo};
+use crate::nn::{self, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{Goal, Journal, OnNan, Parts, RankReport, Reduce, RunFolder, Trainer, train};
@@ -50,8 +50,8 @@ impl BatchSize {
 /// Everything that decides a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Name of the model.
-    pub model: String,
+    /// The model.
+    pub model: Choice,
     /// The training set.
     pub data: PathBuf,
     /// The test set.
@@ -187,7 +187,7 @@ impl Plan {
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let plan = agree(comm, Plan::new(comm, settings))?;
-    let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
+    let model = settings.model.build(plan.data.shape, plan.data.classes)?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use super::{Exchange, Spent, Tail};
+use super::{Arenas, Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::Comm;
 use crate::optim::Mover;
@@ -56,9 +56,12 @@ impl Exchange for AllReduce<'_> {
         &self.params
     }
 
-    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
-        let len = self.params.len();
-        (&self.params, &mut self.values[..len])
+    fn arenas(&mut self) -> Arenas<'_> {
+        Arenas {
+            team: self.comm,
+            params: &self.params,
+            grads: &mut self.values[..self.params.len()],
+        }
     }
 
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {

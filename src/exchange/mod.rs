@@ -27,8 +27,8 @@ pub trait Exchange {
     fn claim(&mut self) -> Result<Option<u64>>;
     /// The parameters as this rank sees them.
     fn params(&self) -> &[f32];
-    /// The parameters, and where this rank's gradients are to be written before a step.
-    fn arenas(&mut self) -> (&[f32], &mut [f32]);
+    /// What a rank's share of a step is computed with.
+    fn arenas(&mut self) -> Arenas<'_>;
     /// Moves the parameters one step along the team's gradients at the rate `lr`, unless a rank has a fault. Gives the
     /// sum of the team's tails.
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)>;
@@ -36,6 +36,16 @@ pub trait Exchange {
     fn finish(&mut self) -> Result<()>;
     /// Ends the exchange and gives every rank the same parameters; *collective* over all ranks.
     fn settle(self: Box<Self>) -> Result<Vec<f32>>;
+}
+
+/// What a rank's share of a step is computed with.
+pub struct Arenas<'a> {
+    /// The ranks that take the step together.
+    pub team: &'a dyn Comm,
+    /// The parameters.
+    pub params: &'a [f32],
+    /// Where the rank's gradients are to be written.
+    pub grads: &'a mut [f32],
 }
 
 /// Where the time of an exchange went.

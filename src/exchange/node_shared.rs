@@ -8,7 +8,7 @@
 
 use std::time::Instant;
 
-use super::{Exchange, Spent, Tail};
+use super::{Arenas, Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Slices};
 use crate::optim::Mover;
@@ -49,9 +49,15 @@ impl Exchange for NodeShared<'_> {
         self.slices.params()
     }
 
-    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
+    fn arenas(&mut self) -> Arenas<'_> {
         let (params, values) = self.slices.arenas();
-        (params, &mut values[..params.len()])
+        let grads = &mut values[..params.len()];
+        let team = self.comm;
+        Arenas {
+            team,
+            params,
+            grads,
+        }
     }
 
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {

@@ -7,7 +7,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Exchange, Spent, Tail};
+use super::{Arenas, Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Window, block};
 use crate::optim::Mover;
@@ -97,8 +97,12 @@ impl Exchange for OneSided<'_> {
         &self.params
     }
 
-    fn arenas(&mut self) -> (&[f32], &mut [f32]) {
-        (&self.params, &mut self.grads)
+    fn arenas(&mut self) -> Arenas<'_> {
+        Arenas {
+            team: &*self.alone,
+            params: &self.params,
+            grads: &mut self.grads,
+        }
     }
 
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {

@@ -1,8 +1,8 @@
-//! `model.h5`: a model's parameters by name, with what is needed to use them.
+//! `model.h5`: a model's parameters and state by name, with what is needed to use them.
 
 use std::path::Path;
 
-use super::{Model, Spec};
+use super::{Model, Spec, Tensor};
 use crate::data::{Scaling, Shape};
 use crate::files::Staged;
 use crate::h5::File;
@@ -24,10 +24,14 @@ pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Re
     let (factors, shifts) = scaling.channels();
     file.set_numbers("input_factor", &factors)?;
     file.set_numbers("input_shift", &shifts)?;
-    for tensor in model.tensors() {
-        let table = file.new_table::<f32>(&tensor.name, &tensor.shape)?;
-        table.write(0, &params[tensor.range.clone()])?;
-    }
+    let write = |tensors: &[Tensor], values: &[f32]| {
+        tensors.iter().try_for_each(|tensor| {
+            let table = file.new_table::<f32>(&tensor.name, &tensor.shape)?;
+            table.write(0, &values[tensor.range.clone()])
+        })
+    };
+    write(model.tensors(), params)?;
+    write(&model.state_tensors(), &model.state())?;
     file.close()?;
     staged.commit()
 }
@@ -61,23 +65,30 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
     };
     let spec = Spec::parse(&text)
         .map_err(|problem| bad(format!("its model cannot be read: {problem}")))?;
-    let model = spec
+    let mut model = spec
         .build(shape, number("classes", 1)?[0] as u32)
         .map_err(|error| bad(error.to_string()))?;
-    let mut params = vec![0.0; model.params()];
-    for tensor in model.tensors() {
-        let table = file.table(&tensor.name)?;
-        if table.shape() != tensor.shape {
-            let problem = format!(
-                "`{}` has shape {:?}, expected {:?}",
-                tensor.name,
-                table.shape(),
-                tensor.shape
-            );
-            return Err(bad(problem));
+    let read = |tensors: &[Tensor], values: &mut [f32]| {
+        for tensor in tensors {
+            let table = file.table(&tensor.name)?;
+            if table.shape() != tensor.shape {
+                let problem = format!(
+                    "`{}` has shape {:?}, expected {:?}",
+                    tensor.name,
+                    table.shape(),
+                    tensor.shape
+                );
+                return Err(bad(problem));
+            }
+            values[tensor.range.clone()].copy_from_slice(&table.read(0..tensor.shape[0])?);
         }
-        params[tensor.range.clone()].copy_from_slice(&table.read(0..tensor.shape[0])?);
-    }
+        Ok(())
+    };
+    let mut params = vec![0.0; model.params()];
+    read(model.tensors(), &mut params)?;
+    let mut state = model.state();
+    read(&model.state_tensors(), &mut state)?;
+    model.set_state(&state);
     let single = |values: Vec<f64>| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
     let scaling = Scaling::of_channels(
         &single(number("input_factor", shape.c)?),

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::Input;
+use crate::comm::Comm;
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -27,7 +28,7 @@ pub struct Draw {
 }
 
 /// What a pass through a model knows beside its tensors.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Pass<'a> {
     /// Samples.
     pub n: usize,
@@ -37,6 +38,8 @@ pub struct Pass<'a> {
     pub draw: Draw,
     /// Which samples of the data set they are.
     pub samples: &'a [u64],
+    /// The ranks that take the step together, if there are others: what they sum is *collective* over them.
+    pub team: Option<&'a dyn Comm>,
 }
 
 /// Floating-point operations for one sample.
@@ -64,6 +67,14 @@ pub trait Layer {
     }
     /// Sets the parameters a fresh model starts from.
     fn init(&self, _stream: &mut Stream, _params: &mut [f32]) {}
+    /// Name and values of each tensor that training changes and no gradient moves.
+    fn state(&self) -> Vec<(&'static str, &[f32])> {
+        Vec::new()
+    }
+    /// Replaces its state by those values, one tensor after the other.
+    fn set_state(&mut self, _values: &[f32]) {
+        unreachable!("{} has no state", self.name())
+    }
     /// What it costs.
     fn flops(&self) -> Flops {
         Flops::default()

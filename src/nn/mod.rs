@@ -1,15 +1,21 @@
 //! Models: stacks of layers over two flat arenas, one of parameters and one of gradients.
 
 mod activation;
+mod batch_norm;
 mod conv2d;
+mod description;
 mod dropout;
 mod fault;
 mod file;
+mod flatten;
+mod global_average;
 mod layer;
 mod linear;
+mod local_response;
 mod model;
 mod pool;
 mod spec;
+mod state;
 pub mod zoo;
 
 pub use fault::Fault;

@@ -7,6 +7,7 @@ use super::layer::{Backward, Draw, Layer, Pass, Tensor};
 use super::spec::Spec;
 use crate::backend::cpu::Input;
 use crate::backend::cpu::softmax::cross_entropy;
+use crate::comm::Comm;
 use crate::data::{Batch, Images, Shape};
 use crate::rng::Stream;
 
@@ -18,7 +19,7 @@ pub struct Model {
     pub input: Shape,
     /// How many classes it tells apart.
     pub classes: usize,
-    layers: Vec<Box<dyn Layer>>,
+    pub(super) layers: Vec<Box<dyn Layer>>,
     stages: Vec<Stage>,
     tensors: Vec<Tensor>,
     tape: Tape,
@@ -185,6 +186,7 @@ impl Model {
                 training: false,
                 draw: Draw::default(),
                 samples,
+                team: None,
             },
             params,
             batch,
@@ -193,12 +195,15 @@ impl Model {
     }
 
     /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.
+    ///
+    /// Layers that normalise by the batch of all ranks add up over `team`: then it is *collective* over that.
     pub fn gradients(
         &mut self,
         params: &[f32],
         batch: &Batch,
         draw: Draw,
         scale: f32,
+        team: Option<&dyn Comm>,
         grads: &mut [f32],
     ) -> Tally {
         let pass = Pass {
@@ -206,6 +211,7 @@ impl Model {
             training: true,
             draw,
             samples: batch.samples(),
+            team,
         };
         self.forward(pass, params, batch);
         let tally = self.losses(batch, scale);

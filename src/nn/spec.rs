@@ -1,17 +1,20 @@
 //! A model as a list of layers that can be written down: in the zoo, in a TOML file, in `model.h5`.
 
-use std::path::Path;
-
 use serde::{Deserialize, Serialize};
 
 use super::activation::{Activation, Kind as ActivationKind};
+use super::batch_norm::{BatchNorm, Settings as BatchNormSettings};
 use super::conv2d::Conv2d;
+use super::description::Origin;
 use super::dropout::Dropout;
+use super::flatten::Flatten;
+use super::global_average::GlobalAverage;
 use super::layer::Layer;
 use super::linear::Linear;
+use super::local_response::LocalResponse;
 use super::model::Model;
 use super::pool::{Kind as PoolKind, Pool};
-use crate::backend::cpu::{conv2d, pool};
+use crate::backend::cpu::{conv2d, local_response, pool};
 use crate::data::Shape;
 use crate::{Error, Result};
 
@@ -60,6 +63,37 @@ pub enum LayerSpec {
         #[serde(default)]
         pad: usize,
     },
+    /// Mean of each channel.
+    GlobalAveragePool,
+    /// Each channel to mean 0 and variance 1 over the batch, then scaled and shifted.
+    BatchNorm {
+        /// Share of the newest batch in the running estimates that evaluation uses.
+        #[serde(default = "defaults::momentum")]
+        momentum: f32,
+        /// What is added to a variance.
+        #[serde(default = "defaults::eps")]
+        eps: f32,
+        /// Whether the batch is that of all ranks that take a step together, or of each rank by itself.
+        #[serde(default)]
+        across_ranks: bool,
+    },
+    /// Each value over `(k + alpha/size · Σ x²)^beta`, the sum over `size` channels around its own.
+    LocalResponse {
+        /// Channels that are summed over.
+        #[serde(default = "defaults::size")]
+        size: usize,
+        /// Weight of the mean of squares.
+        #[serde(default = "defaults::alpha")]
+        alpha: f32,
+        /// The power.
+        #[serde(default = "defaults::beta")]
+        beta: f32,
+        /// What the sum adds to.
+        #[serde(default = "defaults::k")]
+        k: f32,
+    },
+    /// All values of a sample in one row.
+    Flatten,
     /// Drops values while training.
     Dropout {
         /// Probability that a value is dropped.
@@ -75,43 +109,42 @@ fn one() -> usize {
     1
 }
 
+/// What a description may leave out: PyTorch's figures, and for the local response those of AlexNet's authors.
+mod defaults {
+    pub(super) fn momentum() -> f32 {
+        0.1
+    }
+    pub(super) fn eps() -> f32 {
+        1e-5
+    }
+    pub(super) fn size() -> usize {
+        5
+    }
+    pub(super) fn alpha() -> f32 {
+        1e-4
+    }
+    pub(super) fn beta() -> f32 {
+        0.75
+    }
+    pub(super) fn k() -> f32 {
+        2.0
+    }
+}
+
 /// A model on paper.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spec {
     /// Its name.
     pub name: String,
     /// Its layers, from input to logits.
     #[serde(rename = "layer")]
     pub layers: Vec<LayerSpec>,
+    /// The file it was read from, to name its lines.
+    #[serde(skip)]
+    pub(super) origin: Option<Origin>,
 }
 
 impl Spec {
-    /// Reads a TOML file; what is wrong in it is named with its line.
-    pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-        Self::parse(&text).map_err(|problem| {
-            Error::file(path, problem, "see `phalanx help model` for the layers")
-        })
-    }
-
-    /// As `read`, from text.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let spec: Self = toml::from_str(text).map_err(|error| error.to_string())?;
-        // The name becomes part of a folder's.
-        let fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if spec.name.is_empty() || !spec.name.chars().all(fine) {
-            return Err(format!(
-                "name `{}`: expected letters, digits, - and _",
-                spec.name
-            ));
-        }
-        if spec.layers.is_empty() {
-            return Err("a model needs at least one layer".into());
-        }
-        Ok(spec)
-    }
-
     /// As TOML.
     pub fn text(&self) -> String {
         toml::to_string(self).expect("a list of plain layers")
@@ -125,7 +158,7 @@ impl Spec {
             let layer = spec
                 .build(i as u64, x, classes)
                 .map_err(|problem| Error::Mismatch {
-                    what: format!("layer {i} of {} ({})", self.name, spec.name()),
+                    what: self.place(i),
                     expected: problem,
                     got: format!("an input of {x}"),
                     hint: "use images that the model is made for, or change the layer",
@@ -135,13 +168,24 @@ impl Spec {
         }
         if x.len() != classes as usize {
             return Err(Error::Mismatch {
-                what: format!("outputs of {}", self.name),
-                expected: format!("{classes}, one for each class"),
+                what: self.place(self.layers.len() - 1),
+                expected: format!("{classes} outputs, one for each class"),
                 got: x.len().to_string(),
                 hint: "end with a linear layer without `outputs`",
             });
         }
         Ok(Model::new(self.clone(), shape, layers))
+    }
+
+    /// Where layer `i` stands.
+    fn place(&self, i: usize) -> String {
+        let kind = self.layers[i].name();
+        match &self.origin {
+            Some(Origin { path, lines }) => {
+                format!("{}, line {}: layer {i} ({kind})", path.display(), lines[i])
+            }
+            None => format!("layer {i} of {} ({kind})", self.name),
+        }
     }
 }
 
@@ -152,6 +196,10 @@ impl LayerSpec {
             Self::Linear { .. } => "linear",
             Self::MaxPool { .. } => "max_pool",
             Self::AveragePool { .. } => "average_pool",
+            Self::GlobalAveragePool => "global_average_pool",
+            Self::BatchNorm { .. } => "batch_norm",
+            Self::LocalResponse { .. } => "local_response",
+            Self::Flatten => "flatten",
             Self::Dropout { .. } => "dropout",
             Self::Relu => "relu",
             Self::Tanh => "tanh",
@@ -205,6 +253,45 @@ impl LayerSpec {
                 stride,
                 pad,
             } => pooling(PoolKind::Average, x, kernel, stride, pad)?,
+            Self::GlobalAveragePool => Box::new(GlobalAverage { input: x }),
+            Self::BatchNorm {
+                momentum,
+                eps,
+                across_ranks,
+            } => {
+                if !(0.0..=1.0).contains(&momentum) || !eps.is_normal() || eps < 0.0 {
+                    return Err("a momentum from 0 to 1 and an eps above 0".into());
+                }
+                let settings = BatchNormSettings {
+                    momentum,
+                    eps,
+                    across_ranks,
+                };
+                Box::new(BatchNorm::new(settings, x))
+            }
+            Self::LocalResponse {
+                size,
+                alpha,
+                beta,
+                k,
+            } => {
+                let sound = alpha.is_finite() && alpha >= 0.0 && beta.is_finite() && beta >= 0.0;
+                if size == 0 || !sound || !k.is_normal() || k < 0.0 {
+                    let need = "a size of at least 1, alpha and beta of at least 0, and k above 0";
+                    return Err(need.into());
+                }
+                let plane = h * w;
+                let kernel = local_response::LocalResponse {
+                    c,
+                    plane,
+                    size,
+                    alpha,
+                    beta,
+                    k,
+                };
+                Box::new(LocalResponse::new(kernel, x))
+            }
+            Self::Flatten => Box::new(Flatten { values: x.len() }),
             Self::Dropout { rate } if !(0.0..1.0).contains(&rate) => {
                 return Err("a rate from 0 to below 1".into());
             }

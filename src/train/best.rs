@@ -1,7 +1,7 @@
 //! The best evaluation so far: what to keep, and when there has been no better one for too long.
 
 use crate::comm::Comm;
-use crate::nn::Tally;
+use crate::nn::{Model, Tally};
 
 /// The lowest test loss of a run, on the ranks that evaluate.
 pub struct Best {
@@ -9,8 +9,8 @@ pub struct Best {
     step: u64,
     /// Evaluations since it.
     since: u64,
-    /// Its parameters, if they are to be kept.
-    params: Option<Vec<f32>>,
+    /// Its parameters and the model's state, if they are to be kept.
+    kept: Option<(Vec<f32>, Vec<f32>)>,
 }
 
 impl Best {
@@ -20,12 +20,12 @@ impl Best {
             loss: f64::INFINITY,
             step: 0,
             since: 0,
-            params: keep.then(Vec::new),
+            kept: keep.then(Default::default),
         }
     }
 
-    /// Takes note of an evaluation of `params` after `step` steps.
-    pub fn tested(&mut self, step: u64, tally: Tally, params: &[f32]) {
+    /// Takes note of an evaluation of `params` and of `model`'s state after `step` steps.
+    pub fn tested(&mut self, step: u64, tally: Tally, params: &[f32], model: &Model) {
         // A loss that is no number is not lower either.
         let lower = tally.mean_loss() < self.loss;
         if !lower {
@@ -33,9 +33,10 @@ impl Best {
             return;
         }
         (self.loss, self.step, self.since) = (tally.mean_loss(), step, 0);
-        if let Some(kept) = &mut self.params {
+        if let Some((kept, state)) = &mut self.kept {
             kept.clear();
             kept.extend_from_slice(params);
+            *state = model.state();
         }
     }
 
@@ -46,21 +47,31 @@ impl Best {
             .then_some(self.step)
     }
 
-    /// Gives every rank the best parameters, where they are better than those that gave `last`, and tells their step;
-    /// *collective*.
-    pub fn restore(&self, comm: &dyn Comm, last: Option<Tally>, params: &mut [f32]) -> Option<u64> {
+    /// Gives every rank the best parameters and their state, where they are better than those that gave `last`, and
+    /// tells their step; *collective*.
+    pub fn restore(
+        &self,
+        comm: &dyn Comm,
+        last: Option<Tally>,
+        params: &mut [f32],
+        model: &mut Model,
+    ) -> Option<u64> {
         let last = last.map_or(f64::NEG_INFINITY, |tally| tally.mean_loss());
         // Rank 0 always evaluates: what it holds is what all get.
-        let better = self.params.is_some() && self.loss < last;
+        let better = self.kept.is_some() && self.loss < last;
         let mut step = [if better { self.step } else { 0 }];
         comm.broadcast(0, &mut step);
         if step[0] == 0 {
             return None;
         }
-        if let Some(kept) = self.params.as_ref().filter(|_| comm.rank() == 0) {
+        let mut state = model.state();
+        if let Some((kept, of_kept)) = self.kept.as_ref().filter(|_| comm.rank() == 0) {
             params.copy_from_slice(kept);
+            state.copy_from_slice(of_kept);
         }
         comm.broadcast(0, params);
+        comm.broadcast(0, &mut state);
+        model.set_state(&state);
         Some(step[0])
     }
 }
@@ -69,6 +80,15 @@ impl Best {
 mod tests {
     use super::*;
     use crate::comm::run_ranks;
+    use crate::data::Shape;
+    use crate::nn::Spec;
+
+    /// Two parameters and, of one channel, a running mean and a variance.
+    fn model() -> Model {
+        let text = "name = \"a\"\n[[layer]]\nkind = \"batch_norm\"\n";
+        let pixel = Shape { c: 1, h: 1, w: 1 };
+        Spec::parse(text).unwrap().build(pixel, 1).unwrap()
+    }
 
     fn tally(loss: f64) -> Tally {
         Tally {
@@ -82,7 +102,7 @@ mod tests {
     fn patience_counts_evaluations_since_the_best() {
         let mut best = Best::new(false);
         let stale = [3.0, 2.0, 2.0, 2.5, f64::NAN, 1.0].map(|loss| {
-            best.tested((10.0 * loss) as u64, tally(loss), &[]);
+            best.tested((10.0 * loss) as u64, tally(loss), &[], &model());
             best.stale(Some(2))
         });
         assert_eq!(stale, [None, None, None, Some(20), Some(20), None]);
@@ -90,18 +110,23 @@ mod tests {
     }
 
     #[test]
-    fn every_rank_gets_the_best_parameters_of_the_first() {
+    fn every_rank_gets_the_best_parameters_and_state_of_the_first() {
         run_ranks(3, |comm| {
             let mut best = Best::new(true);
+            let mut model = model();
             if comm.rank() == 0 {
-                best.tested(10, tally(1.0), &[7.0, 8.0]);
-                best.tested(20, tally(2.0), &[9.0, 9.0]);
+                model.set_state(&[5.0, 6.0]);
+                best.tested(10, tally(1.0), &[7.0, 8.0], &model);
+                best.tested(20, tally(2.0), &[9.0, 9.0], &model);
             }
+            model.set_state(&[0.0, 1.0]);
             let mut params = [0.0; 2];
-            let worse = best.restore(comm, Some(tally(0.5)), &mut params);
+            let worse = best.restore(comm, Some(tally(0.5)), &mut params, &mut model);
             assert_eq!((worse, params), (None, [0.0; 2]));
-            let kept = best.restore(comm, Some(tally(3.0)), &mut params);
+            assert_eq!(model.state(), [0.0, 1.0]);
+            let kept = best.restore(comm, Some(tally(3.0)), &mut params, &mut model);
             assert_eq!((kept, params), (Some(10), [7.0, 8.0]));
+            assert_eq!(model.state(), [5.0, 6.0]);
         });
     }
 }

@@ -5,6 +5,7 @@ mod evaluation;
 mod journal;
 mod ranks;
 mod run_folder;
+mod statistics;
 mod trainer;
 
 pub use best::Best;
@@ -84,7 +85,7 @@ pub fn train(
         {
             outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
         }
-        best.tested(outcome.steps, tally, exchange.params());
+        best.tested(outcome.steps, tally, exchange.params(), &trainer.model);
         outcome.stale = best.stale(goal.early_stop);
         if outcome.reached.is_some() || outcome.stale.is_some() {
             exchange.finish()?;
@@ -96,12 +97,17 @@ pub fn train(
         .test
         .map(|test| trainer.evaluate(exchange.team(), exchange.params(), test))
         .transpose()?;
-    trainer.settle(exchange)?;
+    trainer.settle(comm, exchange)?;
     outcome.settled = match goal.test {
         Some(test) if !together => Some(trainer.evaluate_settled(comm, test)?),
         _ => outcome.own,
     };
-    outcome.kept = best.restore(comm, outcome.settled, &mut trainer.params);
+    outcome.kept = best.restore(
+        comm,
+        outcome.settled,
+        &mut trainer.params,
+        &mut trainer.model,
+    );
     if let Some(test) = goal.test.filter(|_| outcome.kept.is_some()) {
         outcome.settled = Some(trainer.evaluate_settled(comm, test)?);
     }

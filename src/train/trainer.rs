@@ -5,10 +5,10 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Outcome, Times, evaluate};
+use super::{Outcome, Times, evaluate, statistics};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Exchange, Kind, Tail};
+use crate::exchange::{Arenas, Exchange, Kind, Tail};
 use crate::nn::{Draw, Fault, Model, Tally};
 use crate::optim::{Mover, Optimizer, Schedule};
 use crate::{Error, Result};
@@ -129,11 +129,12 @@ impl Trainer {
         self.schedule.at(step, self.steps.per_epoch(), self.total)
     }
 
-    /// A digest of the parameters' bits.
+    /// A digest of the bits of parameters and state.
     pub fn checksum(&self) -> u64 {
         let bytes: Vec<u8> = self
             .params
             .iter()
+            .chain(&self.model.state())
             .flat_map(|param| param.to_le_bytes())
             .collect();
         xxh3_64(&bytes)
@@ -164,8 +165,13 @@ impl Trainer {
             Reduce::Sum => size as f32 / samples as f32,
         };
         let seed = self.seed;
-        let (params, grads) = exchange.arenas();
-        let tally = (self.model).gradients(params, batch, Draw { seed, step }, scale, grads);
+        let Arenas {
+            team,
+            params,
+            grads,
+        } = exchange.arenas();
+        let draw = Draw { seed, step };
+        let tally = (self.model).gradients(params, batch, draw, scale, Some(team), grads);
         let fault = self.model.fault(params, batch, tally, grads);
         let mine = Tail {
             tally,
@@ -208,6 +214,7 @@ impl Trainer {
     /// The test result of `params`, each rank of `team` taking a block; *collective* over `team`.
     pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], test: &Dataset) -> Result<Tally> {
         let start = Instant::now();
+        statistics::average(team, &mut self.model, self.times.steps);
         let tally = evaluate(team, &mut self.model, params, test, &self.scaling);
         self.times.evaluate += start.elapsed();
         tally
@@ -234,8 +241,9 @@ impl Trainer {
         agree(comm, mine)
     }
 
-    /// Ends the exchange and takes the parameters back, the same on every rank; *collective*.
-    pub fn settle(&mut self, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+    /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
+    pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+        statistics::average(comm, &mut self.model, self.times.steps);
         self.params = exchange.settle()?;
         Ok(())
     }

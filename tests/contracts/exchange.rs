@@ -3,7 +3,7 @@
 use phalanx::comm::Comm;
 use phalanx::data::{Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement, Tail};
-use phalanx::nn::zoo;
+use phalanx::nn::{Spec, zoo};
 use phalanx::optim::{Mover, Rule, Schedule, Sgd};
 use phalanx::train::{Goal, Journal, OnNan, Parts, Reduce, Trainer, train};
 
@@ -55,7 +55,20 @@ fn run_with(
     batch: usize,
     epochs: u64,
     lr: f32,
+    optimizer: (Rule, Option<f64>),
+) -> Trainer {
+    let softmax = zoo::spec("softmax").unwrap();
+    run_model(comm, kind, (batch, epochs), lr, optimizer, &softmax)
+}
+
+/// As `run_with`, with any model.
+pub(super) fn run_model(
+    comm: &dyn Comm,
+    kind: Kind,
+    (batch, epochs): (usize, u64),
+    lr: f32,
     (rule, limit): (Rule, Option<f64>),
+    spec: &Spec,
 ) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let steps = Steps {
@@ -63,7 +76,7 @@ fn run_with(
         batch,
     };
     let scaling = Scaling::unit(1);
-    let model = zoo::build("softmax", data.shape, data.classes).unwrap();
+    let model = spec.build(data.shape, data.classes).unwrap();
     let optimizer = rule.build(model.tensors(), limit);
     let parts = Parts {
         model,
@@ -90,7 +103,7 @@ fn run_with(
     trainer
 }
 
-fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
+pub(super) fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
     let checksums = comm.gather(&trainer.checksum().to_le_bytes());
     assert!(
         checksums.iter().all(|checksum| *checksum == checksums[0]),
@@ -99,7 +112,7 @@ fn same_bits_everywhere(comm: &dyn Comm, trainer: &Trainer) {
 }
 
 /// The greatest difference between two trainers' parameters.
-fn distance(a: &Trainer, b: &Trainer) -> f32 {
+pub(super) fn distance(a: &Trainer, b: &Trainer) -> f32 {
     let pairs = a.params.iter().zip(&b.params);
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
@@ -158,7 +171,7 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
         let mut mover = Mover::new(Box::new(Sgd::default()));
         let mut mine = [0u64];
         while exchange.claim().unwrap().is_some() {
-            exchange.arenas().1.fill(-1.0);
+            exchange.arenas().grads.fill(-1.0);
             exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
             mine[0] += 1;
         }
@@ -180,7 +193,10 @@ pub fn a_fault_moves_nothing(comm: &dyn Comm) {
         for (step, moved) in [(0, 1.0), (1, 1.0), (2, 2.0)] {
             assert_eq!(exchange.claim().unwrap(), Some(step));
             let bad = step == 1 && comm.rank() + 1 == comm.size();
-            exchange.arenas().1.fill(if bad { f32::NAN } else { -1.0 });
+            exchange
+                .arenas()
+                .grads
+                .fill(if bad { f32::NAN } else { -1.0 });
             let mine = Tail {
                 faults: u64::from(bad),
                 ..Tail::default()

@@ -1,5 +1,6 @@
 //! What every group of ranks must keep, on threads and under mpirun alike.
 
+mod batch_norm;
 mod comm;
 mod exchange;
 pub mod sets;
@@ -10,7 +11,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 15] = [
+pub const CHECKS: [Check; 17] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -55,5 +56,13 @@ pub const CHECKS: [Check; 15] = [
     (
         "one-sided trains as well as ranks in step",
         exchange::one_sided_trains,
+    ),
+    (
+        "batch norm across ranks equals one rank with the whole batch",
+        batch_norm::across_ranks_equals_one_rank,
+    ),
+    (
+        "running estimates of a batch norm end equal on every rank",
+        batch_norm::estimates_end_equal,
     ),
 ];

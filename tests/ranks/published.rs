@@ -8,11 +8,15 @@ use crate::job::{LIMIT, folder, job, toml};
 use crate::launch::{run, skip};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 4] = [
+pub const JOBS: [(&str, fn()); 5] = [
     ("MNIST reaches the published figures", mnist),
     (
         "a convolutional network trains from its name or a file",
         lenet,
+    ),
+    (
+        "evaluating a run with batch norm gives what training ended with",
+        batch_norm,
     ),
     ("a bench prints the keys that scripts read", bench),
     ("the README's commands run", readme),
@@ -125,7 +129,7 @@ fn lenet() {
     job(
         2,
         folder.path(),
-        "train small.toml train.h5 --test test.h5 --epochs 2",
+        "train --model-file small.toml train.h5 --test test.h5 --epochs 2",
     );
     let line = job(2, folder.path(), "eval runs/small-001 test.h5 --json");
     let result: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -133,6 +137,36 @@ fn lenet() {
         result["model"] == "small" && result["accuracy"].as_f64().unwrap() > 0.5,
         "{line}"
     );
+}
+
+/// Running estimates are made equal, kept with the best parameters, saved and loaded.
+fn batch_norm() {
+    let folder = folder();
+    let file = "name = \"normal\"\n[[layer]]\nkind = \"conv2d\"\noutputs = 4\nkernel = 5\nstride = 2\n\
+        [[layer]]\nkind = \"batch_norm\"\n[[layer]]\nkind = \"relu\"\n[[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("normal.toml"), file).unwrap();
+    let ways = [
+        ("sync", "--epochs 2"),
+        ("async", "--epochs 2 --exchange one-sided"),
+        ("best", "--epochs 3 --eval-every 3 --lr 0.5 --keep-best"),
+    ];
+    for (out, words) in ways {
+        let words = format!("{words} --out {out}");
+        job(
+            2,
+            folder.path(),
+            &format!("train --model-file normal.toml train.h5 --test test.h5 --batch 20 {words}"),
+        );
+        let line = job(1, folder.path(), &format!("eval {out} test.h5 --json"));
+        let again: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let result = toml(folder.path().join(out).join("result.toml"));
+        let value = |name: &str| result[name].as_float().unwrap();
+        let (loss, accuracy) = (value("test_loss"), value("test_accuracy"));
+        assert!(accuracy > 0.5, "{out}: accuracy {accuracy}");
+        assert_eq!(again["accuracy"].as_f64().unwrap(), accuracy, "{out}");
+        let difference = (again["loss"].as_f64().unwrap() - loss).abs();
+        assert!(difference < 1e-6, "{out}: loss {loss}, then {line}");
+    }
 }
 
 /// Runs every `phalanx` line of the README's shell blocks, in order, in one folder.

@@ -23,6 +23,19 @@ def lenet():
         nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10)), (1, 28, 28), 10, 8
 
 
+def lenet_tanh():
+    model, shape, classes, n = lenet()
+    return nn.Sequential(*[nn.Tanh() if isinstance(m, nn.ReLU) else m for m in model]), shape, classes, n
+
+
+def normal():
+    """What normal.toml says; batch normalisation in training."""
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.Tanh(), nn.LocalResponseNorm(3, 0.5, 0.75, 1.5), nn.AvgPool2d(2),
+        nn.Conv2d(8, 12, 3, padding=1), nn.BatchNorm2d(12), nn.Tanh(), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+        nn.Linear(12, 5)), (3, 13, 11), 5, 7
+
+
 def alexnet():
     pool = nn.MaxPool2d(3, 2)
     return nn.Sequential(
@@ -32,7 +45,7 @@ def alexnet():
         nn.Linear(9216, 4096), nn.ReLU(), nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000)), (3, 224, 224), 1000, 2
 
 
-for make in (lenet, alexnet):
+for make in (lenet, lenet_tanh, normal, alexnet):
     model, shape, classes, n = make()
     model = model.double()
     start = 0
@@ -55,4 +68,8 @@ for make in (lenet, alexnet):
             out.write("%d,norm,%.9e\n" % (t, g.norm().item()))
             for i in sorted({k * (g.numel() - 1) // 9 for k in range(10)}):
                 out.write("%d,%d,%.9e\n" % (t, i, g[i].item()))
+        # Running estimates follow, each as if it were one more tensor.
+        running = [b for name, b in model.named_buffers() if "running" in name]
+        for t, b in enumerate(running, 1 + t):
+            out.write("".join("%d,%d,%.9e\n" % (t, i, b[i].item()) for i in range(b.numel())))
     print(make.__name__, "torch", torch.__version__, "loss", loss.item())

@@ -59,6 +59,10 @@ stride = 2
 [[layer]]
 kind = "tanh"
 [[layer]]
+kind = "batch_norm"
+[[layer]]
+kind = "local_response"
+[[layer]]
 kind = "conv2d"
 outputs = 40
 kernel = 3
@@ -66,6 +70,10 @@ pad = 1
 [[layer]]
 kind = "average_pool"
 kernel = 2
+[[layer]]
+kind = "global_average_pool"
+[[layer]]
+kind = "flatten"
 [[layer]]
 kind = "dropout"
 rate = 0.5

@@ -31,7 +31,7 @@ fn help_names_every_command_and_option_with_its_default() {
     }
     let train = help("train --help");
     let options = "--test --epochs --steps --until-loss --batch --global-batch --lr --reduce --seed --eval-every --out --force \
-        --early-stop --keep-best --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
+        --model-file --activation --response-norm --early-stop --keep-best --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
         --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps";
     for option in options.split_whitespace() {
         assert!(train.contains(option), "{option} in\n{train}");
@@ -47,6 +47,64 @@ fn help_names_every_command_and_option_with_its_default() {
         "nothing typed is bad usage"
     );
     assert!(help("--version").starts_with("phalanx "));
+}
+
+#[test]
+fn a_model_is_given_by_name_or_by_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let net = "name = \"net\"\n[[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("net.toml"), net).unwrap();
+    let run = |words: &str| {
+        let output = phalanx(folder.path(), words);
+        let all = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code().unwrap(), all)
+    };
+    run("data make digits set.h5 --samples 100");
+    let good = [
+        ("model show --model-file net.toml", "net for 10 classes"),
+        ("model show lenet --activation tanh", "lenet-tanh for 10"),
+        ("model show alexnet --response-norm", "local_response"),
+        (
+            "train --model-file net.toml set.h5 --epochs 1",
+            "runs/net-001",
+        ),
+        (
+            "train mlp set.h5 --activation tanh --steps 1",
+            "runs/mlp-tanh-001",
+        ),
+        (
+            "bench train --model-file net.toml --data set.h5 --seconds 0.1",
+            "net.toml",
+        ),
+    ];
+    for (words, fact) in good {
+        let (code, output) = run(words);
+        assert!(code == 0 && output.contains(fact), "{words}:\n{output}");
+    }
+    let bad = [
+        ("train set.h5", "MODEL"),
+        ("train net.toml set.h5", "--model-file net.toml"),
+        (
+            "train mlp set.h5 --model-file net.toml",
+            "cannot be used with",
+        ),
+        (
+            "train --model-file net.toml set.h5 --activation tanh",
+            "write the layers into the file",
+        ),
+        (
+            "model show softmax --activation tanh",
+            "--activation is for mlp and lenet",
+        ),
+        (
+            "bench train --model lenet --response-norm",
+            "--response-norm is for alexnet",
+        ),
+    ];
+    for (words, fact) in bad {
+        let (code, output) = run(words);
+        assert!(code == 2 && output.contains(fact), "{words}:\n{output}");
+    }
 }
 
 #[test]

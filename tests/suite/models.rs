@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use phalanx::data::{Batch, Dataset, Scaling, Shape};
-use phalanx::nn::{Draw, Spec, Tally, zoo};
+use phalanx::nn::zoo::{self, Activation, Choice, Options};
+use phalanx::nn::{Draw, Spec, Tally};
 
 const DIGIT: Shape = Shape { c: 1, h: 28, w: 28 };
 const PHOTO: Shape = Shape {
@@ -30,26 +31,113 @@ fn a_model_survives_being_written_down() {
 
 #[test]
 fn what_is_wrong_in_a_description_is_named_with_its_line() {
-    let wrong = |text: &str, words: &[&str]| {
+    let relu = "name = \"a\"\n[[layer]]\nkind = \"relu\"\n\n";
+    let wrong = |text: &str, message: &str| {
         let problem = Spec::parse(text).unwrap_err();
-        words
-            .iter()
-            .for_each(|word| assert!(problem.contains(word), "{word} in\n{problem}"));
+        assert!(problem.starts_with(message), "{message} is not\n{problem}");
     };
+    let layer = |text: &str, message: &str| wrong(&format!("{relu}[[layer]]\n{text}"), message);
+    layer(
+        "kind = \"conv3d\"\n",
+        "line 6: layer 1 (conv3d): unknown variant `conv3d`, expected one of `conv2d`, `linear`",
+    );
+    layer(
+        "kind = \"linear\"\nsize = 3\n",
+        "line 7: layer 1 (linear): unknown field `size`",
+    );
+    // Kinds without fields of their own took any.
+    layer(
+        "kind = \"tanh\"\nslope = 3\n",
+        "line 7: layer 1 (tanh): unknown field `slope`",
+    );
+    layer(
+        "kind = \"max_pool\"\n",
+        "line 5: layer 1 (max_pool): missing field `kernel`",
+    );
+    layer(
+        "kind = \"conv2d\"\noutputs = 3\nkernel = \"3\"\n",
+        "line 8: layer 1 (conv2d): invalid type: string \"3\"",
+    );
+    layer("outputs = 3\n", "line 5: layer 1: missing field `kind`");
     wrong(
-        "name = \"a\"\n\n[[layer]]\nkind = \"conv3d\"\n",
-        &["line 4", "conv3d", "conv2d"],
+        "name = \"a/b\"\n[[layer]]\nkind = \"linear\"\n",
+        "line 1: name `a/b`",
     );
     wrong(
-        "name = \"a\"\n[[layer]]\nkind = \"linear\"\nsize = 3\n",
-        &["line", "size"],
+        "name = \"a\"\nlayer = []\n",
+        "line 1: a model needs at least one layer",
     );
-    wrong(
-        "name = \"a\"\n[[layer]]\nkind = \"max_pool\"\n",
-        &["kernel"],
+    wrong("name = \"a\"\nsize = 3\n", "line 2: unknown field `size`");
+    wrong("\nname = \"a\n", "line 2: ");
+}
+
+#[test]
+fn what_is_wrong_in_a_model_file_is_named_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.toml");
+    let refused = |text: &str| {
+        std::fs::write(&path, text).unwrap();
+        let built = Choice::File(path.clone()).build(DIGIT, 10);
+        let message = built.err().unwrap().to_string();
+        let place = format!("{}, ", path.display());
+        message.strip_prefix(&place).unwrap().to_owned()
+    };
+    let conv = "name = \"a\"\n\n[[layer]]\nkind = \"conv2d\"\noutputs = 3\n";
+    assert_eq!(
+        refused(conv),
+        "line 3: layer 0 (conv2d): missing field `kernel`"
     );
-    wrong("name = \"a/b\"\n[[layer]]\nkind = \"linear\"\n", &["a/b"]);
-    wrong("name = \"a\"\nlayer = []\n", &["at least one layer"]);
+    let pool = "[[layer]]\nkind = \"max_pool\"\nkernel = 30\n";
+    assert_eq!(
+        refused(&format!("{conv}kernel = 3\n{pool}")),
+        "line 7: layer 1 (max_pool): expected room for a 30×30 window with padding 0, got an input of 3×26×26"
+    );
+    assert_eq!(
+        refused(&format!("{conv}kernel = 3\n")),
+        "line 3: layer 0 (conv2d): expected 10 outputs, one for each class, got 2028"
+    );
+    let norm = "[[layer]]\nkind = \"batch_norm\"\neps = 0\n";
+    let message = refused(&format!("{conv}kernel = 3\n{norm}"));
+    assert!(
+        message.starts_with("line 7: layer 1 (batch_norm): expected a momentum"),
+        "{message}"
+    );
+}
+
+#[test]
+fn options_change_the_models_that_have_them() {
+    let kinds = |name: &str, options| {
+        let spec = Choice::Named(name.into(), options).spec()?;
+        let text = spec.text();
+        let count = |kind: &str| text.matches(&format!("kind = \"{kind}\"")).count();
+        Ok::<_, phalanx::Error>((
+            spec.name,
+            count("relu"),
+            count("tanh"),
+            count("local_response"),
+        ))
+    };
+    let tanh = Options {
+        activation: Some(Activation::Tanh),
+        response_norm: false,
+    };
+    let norm = Options {
+        activation: None,
+        response_norm: true,
+    };
+    assert_eq!(
+        kinds("lenet", tanh).unwrap(),
+        ("lenet-tanh".into(), 0, 4, 0)
+    );
+    assert_eq!(kinds("mlp", tanh).unwrap(), ("mlp-tanh".into(), 0, 2, 0));
+    assert_eq!(
+        kinds("alexnet", norm).unwrap(),
+        ("alexnet-response-norm".into(), 7, 0, 2)
+    );
+    let why = |name: &str, options| kinds(name, options).unwrap_err().to_string();
+    assert!(why("softmax", tanh).contains("--activation is for mlp and lenet"));
+    assert!(why("alexnet", tanh).contains("--activation is for mlp and lenet"));
+    assert!(why("lenet", norm).contains("--response-norm is for alexnet"));
 }
 
 #[test]
@@ -62,7 +150,60 @@ fn an_impossible_layer_is_named() {
     );
 }
 
-/// Central differences over a sample of the parameters of every tensor, in a model with each kind of layer.
+#[test]
+fn flowers_takes_photos_of_any_size_from_sixteen() {
+    let photo = |h, w| zoo::build("flowers", Shape { c: 3, h, w }, 17);
+    for (h, w) in [(16, 16), (37, 100)] {
+        assert_eq!(photo(h, w).unwrap().params(), 391_946 + 7 * 257);
+    }
+    let problem = photo(15, 100).err().unwrap().to_string();
+    assert_eq!(
+        problem,
+        "images for flowers: expected at least 16×16 pixels, got 3×15×100"
+    );
+}
+
+/// Central differences over a sample of the parameters of every tensor, in training: a rectifier or a maximum that
+/// turns within a step of `h` is what `tolerance` has to allow for.
+fn gradients_match_central_differences(text: &str, h: f32, tolerance: f64) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/contiguous.h5");
+    let data = Dataset::open(&fixture).unwrap();
+    let mut model = Spec::parse(text)
+        .unwrap()
+        .build(data.shape, data.classes)
+        .unwrap();
+    let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
+    batch.gather(&data, 0..10).unwrap();
+    let (params, tensors) = (model.init(5), model.tensors().to_vec());
+    let mut gradients = |params: &[f32]| {
+        let mut grads = vec![f32::NAN; params.len()];
+        let tally: Tally = model.gradients(params, &batch, Draw::default(), 1.0, None, &mut grads);
+        (tally.loss, grads)
+    };
+    let (_, grads) = gradients(&params);
+    for tensor in tensors {
+        for i in tensor
+            .range
+            .clone()
+            .step_by((tensor.range.len() / 5).max(1))
+        {
+            let mut loss = |step: f32| {
+                let mut moved = params.clone();
+                moved[i] += step;
+                gradients(&moved).0
+            };
+            let slope = (loss(h) - loss(-h)) / f64::from(2.0 * h);
+            let error = (slope - f64::from(grads[i])).abs();
+            assert!(
+                error < tolerance * (1.0 + slope.abs()),
+                "{} at {i}: {slope}, {}",
+                tensor.name,
+                grads[i]
+            );
+        }
+    }
+}
+
 #[test]
 fn gradients_of_stacked_layers_match_central_differences() {
     let text = "name = \"all\"\n\
@@ -75,39 +216,26 @@ fn gradients_of_stacked_layers_match_central_differences() {
         [[layer]]\nkind = \"linear\"\noutputs = 9\n\
         [[layer]]\nkind = \"tanh\"\n\
         [[layer]]\nkind = \"linear\"\n";
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/contiguous.h5");
-    let data = Dataset::open(&fixture).unwrap();
-    let mut model = Spec::parse(text)
-        .unwrap()
-        .build(data.shape, data.classes)
-        .unwrap();
-    let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
-    batch.gather(&data, 0..10).unwrap();
-    let params = model.init(5);
-    let mut grads = vec![f32::NAN; params.len()];
-    let tally: Tally = model.gradients(&params, &batch, Draw::default(), 1.0, &mut grads);
-    assert_eq!(tally, model.evaluate(&params, &batch));
-    for tensor in model.tensors().to_vec() {
-        for i in tensor
-            .range
-            .clone()
-            .step_by((tensor.range.len() / 5).max(1))
-        {
-            let mut loss = |h: f32| {
-                let mut moved = params.clone();
-                moved[i] += h;
-                model.evaluate(&moved, &batch).loss
-            };
-            let slope = (loss(2e-3) - loss(-2e-3)) / 4e-3;
-            let error = (slope - f64::from(grads[i])).abs();
-            assert!(
-                error < 2e-2 * (1.0 + slope.abs()),
-                "{} at {i}: {slope}, {}",
-                tensor.name,
-                grads[i]
-            );
-        }
-    }
+    gradients_match_central_differences(text, 2e-3, 2e-2);
+}
+
+#[test]
+fn gradients_of_stacked_normalisations_match_central_differences() {
+    let text = "name = \"normal\"\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"conv2d\"\noutputs = 4\nkernel = 3\npad = 1\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"tanh\"\n\
+        [[layer]]\nkind = \"local_response\"\nsize = 3\nalpha = 1.5\nk = 1\n\
+        [[layer]]\nkind = \"average_pool\"\nkernel = 2\n\
+        [[layer]]\nkind = \"conv2d\"\noutputs = 5\nkernel = 2\n\
+        [[layer]]\nkind = \"batch_norm\"\n\
+        [[layer]]\nkind = \"tanh\"\n\
+        [[layer]]\nkind = \"global_average_pool\"\n\
+        [[layer]]\nkind = \"flatten\"\n\
+        [[layer]]\nkind = \"dropout\"\nrate = 0.2\n\
+        [[layer]]\nkind = \"linear\"\n";
+    gradients_match_central_differences(text, 2e-3, 2e-3);
 }
 
 #[test]
@@ -125,7 +253,7 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
         let mut batch = Batch::new(&data, &Scaling::unit(1));
         batch.gather(&data, range).unwrap();
         let mut grads = vec![0.0; params.len()];
-        model.gradients(&params, &batch, Draw::default(), 1.0, &mut grads);
+        model.gradients(&params, &batch, Draw::default(), 1.0, None, &mut grads);
         grads
     };
     let (whole, first, second) = (gradients(0..20), gradients(0..7), gradients(7..20));

@@ -15,7 +15,7 @@ use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Loader, Scaling, Steps};
 use crate::exchange::{Exchange, Kind};
-use crate::nn::zoo;
+use crate::nn::zoo::Choice;
 use crate::observe::{peak_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
@@ -26,8 +26,8 @@ const STEPS: u64 = u64::MAX >> 8;
 
 /// What to measure.
 pub struct Settings {
-    /// Name of the model.
-    pub model: String,
+    /// The model.
+    pub model: Choice,
     /// The data set, or none for a built-in one that suits the model.
     pub data: Option<PathBuf>,
     /// Samples of a rank in a step, for each measurement.
@@ -62,7 +62,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             (Arc::new(data), path.display().to_string())
         }
         None => {
-            let (shape, classes) = zoo::home(&settings.model);
+            let (shape, classes) = settings.model.home();
             let set = BuiltIn { shape, classes };
             (set.open(comm)?, set.name().to_owned())
         }
@@ -91,7 +91,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             let row = measure(&*bench, settings, &data, batch)?;
             if comm.rank() == 0 {
                 say(&if settings.json {
-                    row.json(&settings.model, &name, peak)
+                    row.json(&settings.model.to_string(), &name, peak)
                 } else {
                     row.line(peak)
                 });
@@ -117,7 +117,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     data.enough_for(comm.size())?;
     restart_peak_memory();
     let kind = settings.exchange.resolve(comm)?;
-    let model = zoo::build(&settings.model, data.shape, data.classes)?;
+    let model = settings.model.build(data.shape, data.classes)?;
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
@@ -153,7 +153,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
 
     let mut memory = [peak_memory_mb()];
     comm.sum(&mut memory);
-    trainer.settle(exchange)?;
+    trainer.settle(comm, exchange)?;
     let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
     comm.sum(&mut times);
     let mut samples = [trainer.times.samples];

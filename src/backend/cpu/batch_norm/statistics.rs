@@ -55,10 +55,11 @@ impl Running {
     }
 
     /// `(1 − momentum) · running + momentum · batch`, from the same sums as [`Statistics::of_batch`].
-    /// A batch of fewer than two elements a channel has no unbiased variance, and changes nothing.
+    /// A batch of fewer than two elements a channel has no unbiased variance, and changes nothing; nor does one whose
+    /// sums are not finite, for the step may be skipped and estimates would never recover.
     pub fn update(&mut self, sums: &[f64], momentum: f32) {
         let count = sums[sums.len() - 1];
-        if count < 2.0 {
+        if count < 2.0 || !sums.iter().all(|sum| sum.is_finite()) {
             return;
         }
         let towards = |old: &mut f32, new: f64| {
@@ -106,9 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_one_element_changes_no_estimate() {
+    fn a_batch_of_one_element_or_of_no_number_changes_no_estimate() {
         let mut running = Running::new(2);
         running.update(&[5.0, 7.0, 25.0, 49.0, 1.0], 0.1);
+        assert_eq!(running, Running::new(2));
+        running.update(&[5.0, f64::NAN, 25.0, f64::INFINITY, 9.0], 0.1);
         assert_eq!(running, Running::new(2));
     }
 

@@ -1,0 +1,42 @@
+//! The mean of each channel.
+
+use super::layer::{Backward, Layer, Pass};
+use crate::backend::cpu::Input;
+use crate::backend::cpu::pool::average;
+use crate::data::Shape;
+
+/// One value for each channel, so that what follows does not depend on the size of the image.
+pub(super) struct GlobalAverage {
+    /// The input's dimensions.
+    pub(super) input: Shape,
+}
+
+impl GlobalAverage {
+    fn plane(&self) -> usize {
+        self.input.h * self.input.w
+    }
+}
+
+impl Layer for GlobalAverage {
+    fn name(&self) -> &'static str {
+        "global_average_pool"
+    }
+
+    fn output(&self) -> Shape {
+        Shape {
+            c: self.input.c,
+            h: 1,
+            w: 1,
+        }
+    }
+
+    fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {
+        average::global(self.plane(), x.floats(), y);
+    }
+
+    fn backward(&mut self, _pass: Pass, work: Backward) {
+        if let Some(dx) = work.dx {
+            average::global_backward(self.plane(), work.dy, dx);
+        }
+    }
+}
