@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::optim::{Optim, ScheduleArg};
-use super::{model, positive, positive_real};
+use super::{below_one, model, positive, positive_real};
 use crate::Result;
 use crate::commands::train::{BatchSize, Length, Settings};
 use crate::exchange::{Kind, Placement};
@@ -16,29 +16,34 @@ use crate::{Error, commands};
 ///
 /// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
 #[derive(Args)]
+#[command(group(ArgGroup::new("watched").args(["test", "validation"]).multiple(true)))]
 pub(super) struct Train {
     /// The model: softmax, mlp, lenet, alexnet, or a .toml file that lists layers.
     #[arg(value_parser = model)]
     model: String,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
     data: PathBuf,
-    /// A test set, evaluated during training and at the end.
+    /// A test set, evaluated during training and at the end; only at the end with --validation.
     #[arg(long, value_name = "DATA")]
     test: Option<PathBuf>,
+    /// Hold this share of the training set out, chosen by the seed as `phalanx data split` does, and evaluate it during
+    /// training in place of the test set.
+    #[arg(long, value_name = "SHARE", value_parser = below_one)]
+    validation: Option<f64>,
     /// Stop after this many passes over the data [default: 5, or 1000 with --until-loss or --early-stop].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "steps")]
     epochs: Option<usize>,
     /// Stop after this many steps (updates of the parameters).
     #[arg(long, value_name = "N", value_parser = positive)]
     steps: Option<usize>,
-    /// Stop at the first evaluation whose test loss is at or below X.
-    #[arg(long, value_name = "X", value_parser = positive_real, requires = "test")]
+    /// Stop at the first evaluation whose test (or validation) loss is at or below X.
+    #[arg(long, value_name = "X", value_parser = positive_real, requires = "watched")]
     until_loss: Option<f64>,
-    /// Stop after N evaluations in a row without a lower test loss.
-    #[arg(long, value_name = "N", value_parser = positive, requires = "test")]
+    /// Stop after N evaluations in a row without a lower test (or validation) loss.
+    #[arg(long, value_name = "N", value_parser = positive, requires = "watched")]
     early_stop: Option<usize>,
-    /// Keep the parameters of the evaluation with the lowest test loss instead of the last ones.
-    #[arg(long, requires = "test")]
+    /// Keep the parameters of the evaluation with the lowest test (or validation) loss instead of the last ones.
+    #[arg(long, requires = "watched")]
     keep_best: bool,
     /// Samples that each rank takes in a step [default: 100].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "global_batch")]
@@ -62,7 +67,7 @@ pub(super) struct Train {
     /// Names the order of samples and the parameters to start from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Steps between two evaluations of the test set [default: an epoch, or 100 with --until-loss].
+    /// Steps between two evaluations [default: an epoch, or 100 with --until-loss].
     #[arg(long, value_name = "N", value_parser = positive)]
     eval_every: Option<usize>,
     /// Steps between two rows of metrics.csv [default: a tenth of --eval-every].
@@ -121,6 +126,7 @@ impl Train {
             model: self.model,
             data: self.data,
             test: self.test,
+            validation: self.validation,
             length: match (self.epochs, self.steps) {
                 (_, Some(steps)) => Length::Steps(steps as u64),
                 (Some(epochs), None) => Length::Epochs(epochs as u64),
@@ -152,7 +158,7 @@ impl Train {
         })
     }
 
-    /// Whether only the test loss ends the run.
+    /// Whether only the loss of an evaluation ends the run.
     fn is_endless(&self) -> bool {
         let waits = self.until_loss.is_some() || self.early_stop.is_some();
         waits && self.epochs.is_none() && self.steps.is_none()

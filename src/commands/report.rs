@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::train::{BatchSize, Length, Plan, Settings};
 use crate::comm::Comm;
 use crate::optim::{Rule, Schedule};
-use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer};
+use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
 #[derive(Serialize)]
@@ -29,6 +29,13 @@ struct Resolved {
     classes: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<String>,
+    /// Share of the data that was held out, and how many samples that is; `samples` are the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation_samples: Option<usize>,
+    /// The set that was evaluated during training.
+    watched: &'static str,
     exchange: &'static str,
     reduce: Reduce,
     step_batch: usize,
@@ -71,6 +78,9 @@ pub(super) fn settings(
                 .test
                 .as_ref()
                 .map(|path| path.display().to_string()),
+            validation: settings.validation,
+            validation_samples: plan.validation.as_ref().map(|data| data.len()),
+            watched: settings.watched().name(),
             exchange: plan.exchange.describe(),
             reduce: settings.reduce,
             step_batch: plan.steps.batch,
@@ -120,12 +130,13 @@ pub(super) fn settings_rows(
             steps as f64 / plan.steps.per_epoch() as f64
         ),
     };
+    let watched = settings.watched().name();
     let length = match settings.until_loss {
-        Some(loss) => format!("until test loss {loss}, at most {length}"),
+        Some(loss) => format!("until {watched} loss {loss}, at most {length}"),
         None => length,
     };
     let length = match settings.early_stop {
-        Some(n) => format!("{length}, or {n} evaluations without a lower test loss"),
+        Some(n) => format!("{length}, or {n} evaluations without a lower {watched} loss"),
         None => length,
     };
     let optimizer = match settings.clip_norm {
@@ -137,6 +148,10 @@ pub(super) fn settings_rows(
         Reduce::Sum => "sum",
     };
     let optimizer = format!("{optimizer}, gradients by {by}");
+    let train = match &plan.validation {
+        Some(held) => format!("{}, {} more held out", data(&plan.data), held.len()),
+        None => data(&plan.data),
+    };
     vec![
         (
             "ranks",
@@ -150,7 +165,7 @@ pub(super) fn settings_rows(
             "model",
             format!("{}, {} parameters", settings.model, trainer.params.len()),
         ),
-        ("train", data(&plan.data)),
+        ("train", train),
         ("test", plan.test.as_ref().map_or("none".into(), data)),
         ("exchange", plan.exchange.describe().into()),
         ("batch", batch),
@@ -172,6 +187,10 @@ pub(super) struct Result {
     seconds: f64,
     samples_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    validation_loss: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation_accuracy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     test_loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     test_accuracy: Option<f64>,
@@ -179,7 +198,7 @@ pub(super) struct Result {
     target_step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_seconds: Option<f64>,
-    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    /// Step of the lowest loss of the watched set, where the run ended for want of a lower one.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_since: Option<u64>,
     /// Step whose parameters are in model.h5, where it is not the last one.
@@ -193,6 +212,7 @@ pub(super) struct Result {
 
 impl Result {
     pub(super) fn new(
+        settings: &Settings,
         outcome: &Outcome,
         ranks: &[RankReport],
         plan: &Plan,
@@ -217,14 +237,20 @@ impl Result {
             ("evaluate", total(|rank| rank.evaluate_s)),
         ];
         let all = seconds * ranks.len() as f64;
+        let (validation, test) = match settings.watched() {
+            Watched::Validation => (outcome.settled, outcome.test),
+            Watched::Test => (None, outcome.settled),
+        };
         Self {
             steps,
             epochs: samples as f64 / plan.data.len() as f64,
             samples,
             seconds,
             samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
-            test_loss: outcome.settled.map(|tally| tally.mean_loss()),
-            test_accuracy: outcome.settled.map(|tally| tally.accuracy()),
+            validation_loss: validation.map(|tally| tally.mean_loss()),
+            validation_accuracy: validation.map(|tally| tally.accuracy()),
+            test_loss: test.map(|tally| tally.mean_loss()),
+            test_accuracy: test.map(|tally| tally.accuracy()),
             target_step: outcome.reached.map(|(step, _)| step),
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
             stale_since: outcome.stale,
@@ -261,6 +287,11 @@ impl Result {
                 ),
             ),
         ];
+        let watched = settings.watched().name();
+        if let (Some(loss), Some(accuracy)) = (self.validation_loss, self.validation_accuracy) {
+            rows.push(("validation loss", format!("{loss:.4}")));
+            rows.push(("validation accuracy", format!("{:.2} %", 100.0 * accuracy)));
+        }
         if let (Some(loss), Some(accuracy)) = (self.test_loss, self.test_accuracy) {
             rows.push(("test loss", format!("{loss:.4}")));
             rows.push(("test accuracy", format!("{:.2} %", 100.0 * accuracy)));
@@ -268,23 +299,23 @@ impl Result {
         if let Some(target) = settings.until_loss {
             rows.push(("target", match (self.target_step, self.target_seconds) {
                 (Some(step), Some(seconds)) => format!(
-                    "test loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
+                    "{watched} loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
                     step.saturating_sub(self.eval_every),
                     self.eval_every
                 ),
-                _ => format!("test loss {target} was not reached"),
+                _ => format!("{watched} loss {target} was not reached"),
             }));
         }
         if let Some(step) = self.stale_since {
             rows.push((
                 "stopped early",
-                format!("no lower test loss since step {step}"),
+                format!("no lower {watched} loss since step {step}"),
             ));
         }
         if let Some(step) = self.best_step {
             rows.push((
                 "kept",
-                format!("the parameters of step {step}, whose test loss was lowest"),
+                format!("the parameters of step {step}, whose {watched} loss was lowest"),
             ));
         }
         let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]

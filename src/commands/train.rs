@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use super::report;
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Loader, Scaling, Steps};
+use crate::data::{Dataset, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
-use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, train};
+use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, Watched, train};
 use crate::{Error, Result};
 
 /// How long to train at the most.
@@ -56,13 +56,15 @@ pub struct Settings {
     pub data: PathBuf,
     /// The test set.
     pub test: Option<PathBuf>,
+    /// Share of the training set that is held out and watched in place of the test set.
+    pub validation: Option<f64>,
     /// How long at the most.
     pub length: Length,
-    /// The test loss to stop at.
+    /// The loss of the watched set to stop at.
     pub until_loss: Option<f64>,
-    /// Evaluations without a lower test loss to stop after.
+    /// Evaluations without a lower loss to stop after.
     pub early_stop: Option<u64>,
-    /// Whether the parameters of the lowest test loss are kept.
+    /// Whether the parameters of the lowest loss are kept.
     pub keep_best: bool,
     /// Samples of a step.
     pub batch: BatchSize,
@@ -93,6 +95,14 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The set that is looked at while training goes on.
+    pub(super) fn watched(&self) -> Watched {
+        match self.validation {
+            Some(_) => Watched::Validation,
+            None => Watched::Test,
+        }
+    }
+
     /// The schedule for `batch` samples a step.
     fn schedule(&self, batch: usize) -> Result<Schedule> {
         let mut schedule = self.schedule.clone();
@@ -122,6 +132,8 @@ impl Settings {
 pub(super) struct Plan {
     pub(super) data: Arc<Dataset>,
     pub(super) test: Option<Dataset>,
+    /// The part of `data` that is held out; `data` is then the rest.
+    pub(super) validation: Option<Dataset>,
     pub(super) scaling: Scaling,
     pub(super) exchange: Kind,
     pub(super) steps: Steps,
@@ -135,7 +147,14 @@ impl Plan {
     fn new(comm: &dyn Comm, settings: &Settings) -> Result<Self> {
         let ranks = comm.size();
         let exchange = settings.exchange.resolve(comm)?;
-        let data = Dataset::open(&settings.data)?;
+        let whole = Dataset::open(&settings.data)?;
+        let (data, validation) = match settings.validation {
+            Some(share) => {
+                let [data, validation] = split::divide(&whole, share, settings.seed)?;
+                (data, Some(validation))
+            }
+            None => (whole, None),
+        };
         data.enough_for(ranks)?;
         let test = settings.test.as_deref().map(Dataset::open).transpose()?;
         if let Some(test) = &test {
@@ -171,6 +190,7 @@ impl Plan {
         Ok(Self {
             data: Arc::new(data),
             test,
+            validation,
             scaling,
             exchange,
             steps,
@@ -216,7 +236,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
-        let journal = Journal::create(&metrics, steps, plan.log_every, plan.total)?;
+        let journal = Journal::create(
+            &metrics,
+            settings.watched(),
+            steps,
+            plan.log_every,
+            plan.total,
+        )?;
         Ok((Some(folder), journal))
     };
     let started = if comm.rank() == 0 {
@@ -232,8 +258,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
 
     let exchange = plan.exchange.start(comm, plan.total, &trainer.params)?;
+    let (watch, test) = match &plan.validation {
+        Some(validation) => (Some(validation), plan.test.as_ref()),
+        None => (plan.test.as_ref(), None),
+    };
     let goal = Goal {
-        test: plan.test.as_ref(),
+        watch,
+        watched: settings.watched(),
+        test,
         eval_every: plan.eval_every,
         until_loss: settings.until_loss,
         early_stop: settings.early_stop,
@@ -244,7 +276,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let seconds = trainer.times.elapsed();
     drop(journal);
 
-    let ranks = RankReport::gather(comm, &trainer, &outcome);
+    let ranks = RankReport::gather(comm, &trainer, settings.watched(), &outcome);
     let finish = |folder: &RunFolder| {
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
         nn::save(
@@ -253,7 +285,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &trainer.params,
             &trainer.scaling,
         )?;
-        let result = report::Result::new(&outcome, &ranks, &plan, &trainer, seconds);
+        let result = report::Result::new(settings, &outcome, &ranks, &plan, &trainer, seconds);
         folder.write("result.toml", &result)?;
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())

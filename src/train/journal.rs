@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Times;
+use super::{Times, Watched};
 use crate::data::Steps;
 use crate::nn::Tally;
 use crate::observe::Progress;
@@ -26,8 +26,27 @@ struct Row {
     accuracy: Option<f64>,
     lr: f32,
     samples_per_s: Option<f64>,
-    test_loss: Option<f64>,
-    test_accuracy: Option<f64>,
+    watched_loss: Option<f64>,
+    watched_accuracy: Option<f64>,
+}
+
+/// The columns' names, where `watched` was evaluated.
+fn header(watched: Watched) -> [String; 10] {
+    let name = watched.name();
+    let (loss, accuracy) = (format!("{name}_loss"), format!("{name}_accuracy"));
+    [
+        "step",
+        "epoch",
+        "samples",
+        "seconds",
+        "loss",
+        "accuracy",
+        "lr",
+        "samples_per_s",
+        &loss,
+        &accuracy,
+    ]
+    .map(str::to_owned)
 }
 
 /// Takes note of steps and evaluations; on ranks other than the first it does nothing.
@@ -37,6 +56,7 @@ struct Book {
     file: csv::Writer<File>,
     path: std::path::PathBuf,
     progress: Progress,
+    watched: Watched,
     steps: Steps,
     /// Learning rate of the last step.
     lr: f32,
@@ -56,12 +76,26 @@ impl Journal {
     }
 
     /// Starts `metrics.csv` at `path`, with a row each `every` steps of `total`.
-    pub fn create(path: &Path, steps: Steps, every: u64, total: u64) -> Result<Self> {
+    pub fn create(
+        path: &Path,
+        watched: Watched,
+        steps: Steps,
+        every: u64,
+        total: u64,
+    ) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;
+        let mut file = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(file);
+        let begun = file.write_record(header(watched));
+        begun
+            .map_err(std::io::Error::other)
+            .map_err(Error::io("write", path))?;
         Ok(Self(Some(Book {
-            file: csv::Writer::from_writer(file),
+            file,
             path: path.to_path_buf(),
             progress: Progress::new("training", total),
+            watched,
             steps,
             lr: 0.0,
             every,
@@ -101,8 +135,9 @@ impl Journal {
             book.told = Some(Instant::now());
             let epoch = book.epoch(step);
             let (loss, accuracy) = (tally.mean_loss(), 100.0 * tally.accuracy());
+            let name = book.watched.name();
             book.progress.line(&format!(
-                "step {step:>7}  epoch {epoch:6.2}  test loss {loss:.4}  test accuracy {accuracy:.2} %"
+                "step {step:>7}  epoch {epoch:6.2}  {name} loss {loss:.4}  {name} accuracy {accuracy:.2} %"
             ));
         }
         book.row(times, step, Some(tally))
@@ -129,8 +164,8 @@ impl Book {
             accuracy: some.map(|tally| round(tally.accuracy(), 1e6)),
             lr: self.lr,
             samples_per_s: some.map(|_| speed.round()),
-            test_loss: test.map(|tally| round(tally.mean_loss(), 1e6)),
-            test_accuracy: test.map(|tally| round(tally.accuracy(), 1e6)),
+            watched_loss: test.map(|tally| round(tally.mean_loss(), 1e6)),
+            watched_accuracy: test.map(|tally| round(tally.accuracy(), 1e6)),
         };
         self.progress.add(step - last_step);
         if let (Some(loss), Some(accuracy)) = (row.loss, row.accuracy) {

@@ -20,17 +20,40 @@ use crate::data::Dataset;
 use crate::exchange::Exchange;
 use crate::nn::Tally;
 
-/// When to look at the test set, and when to stop early.
+/// Which set is looked at while training goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The test set.
+    Test,
+    /// A part of the training set that is not trained on.
+    Validation,
+}
+
+impl Watched {
+    /// As the user reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// When to look at the watched set, and when to stop early.
 pub struct Goal<'a> {
-    /// The test set, if there is one.
+    /// The set to look at, if there is one.
+    pub watch: Option<&'a Dataset>,
+    /// Which set that is.
+    pub watched: Watched,
+    /// A test set that is evaluated once, when all else is over.
     pub test: Option<&'a Dataset>,
     /// Steps between two evaluations.
     pub eval_every: u64,
-    /// Stop at the first evaluation with a test loss at or below this.
+    /// Stop at the first evaluation with a loss at or below this.
     pub until_loss: Option<f64>,
-    /// Stop after this many evaluations without a lower test loss.
+    /// Stop after this many evaluations without a lower loss.
     pub early_stop: Option<u64>,
-    /// End with the parameters of the lowest test loss instead of the last ones.
+    /// End with the parameters of the lowest loss instead of the last ones.
     pub keep_best: bool,
 }
 
@@ -41,14 +64,16 @@ pub struct Outcome {
     pub steps: u64,
     /// Step and seconds at the evaluation that met the target loss.
     pub reached: Option<(u64, f64)>,
-    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    /// Step of the lowest loss of the watched set, where the run ended for want of a lower one.
     pub stale: Option<u64>,
     /// Step whose parameters were kept, where the last ones were worse.
     pub kept: Option<u64>,
-    /// Test result of this rank's own parameters at its last step.
+    /// What the watched set gave with this rank's own parameters at its last step.
     pub own: Option<Tally>,
-    /// Test result of the parameters that all ranks agreed on.
+    /// What the watched set gave with the parameters that all ranks agreed on.
     pub settled: Option<Tally>,
+    /// What the test set gave with them, where another set was watched.
+    pub test: Option<Tally>,
 }
 
 /// Trains until the exchange has no more steps or the goal is met; *collective*.
@@ -70,13 +95,13 @@ pub fn train(
         let tally = trainer.step(&mut *exchange, step)?;
         outcome.steps = step + 1;
         let due = observes && outcome.steps / goal.eval_every > evaluated;
-        let (lr, tested) = (trainer.lr(step), due && goal.test.is_some());
+        let (lr, tested) = (trainer.lr(step), due && goal.watch.is_some());
         journal.trained(&trainer.times, outcome.steps, tally, lr, tested)?;
-        let Some(test) = goal.test.filter(|_| due) else {
+        let Some(watch) = goal.watch.filter(|_| due) else {
             continue;
         };
         evaluated = outcome.steps / goal.eval_every;
-        let tally = trainer.evaluate(exchange.team(), test)?;
+        let tally = trainer.evaluate(exchange.team(), watch)?;
         journal.tested(&trainer.times, outcome.steps, tally)?;
         if goal
             .until_loss
@@ -93,18 +118,22 @@ pub fn train(
     }
     let together = exchange.team().size() == comm.size();
     outcome.own = goal
-        .test
-        .map(|test| trainer.evaluate(exchange.team(), test))
+        .watch
+        .map(|watch| trainer.evaluate(exchange.team(), watch))
         .transpose()?;
     trainer.settle(exchange)?;
-    outcome.settled = match goal.test {
-        Some(test) if !together => Some(trainer.evaluate(comm, test)?),
+    outcome.settled = match goal.watch {
+        Some(watch) if !together => Some(trainer.evaluate(comm, watch)?),
         _ => outcome.own,
     };
     outcome.kept = best.restore(comm, outcome.settled, &mut trainer.params);
-    if let Some(test) = goal.test.filter(|_| outcome.kept.is_some()) {
-        outcome.settled = Some(trainer.evaluate(comm, test)?);
+    if let Some(watch) = goal.watch.filter(|_| outcome.kept.is_some()) {
+        outcome.settled = Some(trainer.evaluate(comm, watch)?);
     }
-    trainer.check_end(comm, &outcome)?;
+    outcome.test = goal
+        .test
+        .map(|test| trainer.evaluate(comm, test))
+        .transpose()?;
+    trainer.check_end(comm, goal.watched, &outcome)?;
     Ok(outcome)
 }

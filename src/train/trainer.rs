@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Outcome, Times, evaluate};
+use super::{Outcome, Times, Watched, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients, Spent};
@@ -169,26 +169,31 @@ impl Trainer {
         Ok(tally)
     }
 
-    /// The test result of the present parameters, each rank of `team` taking a block; *collective* over `team`.
-    pub fn evaluate(&mut self, team: &dyn Comm, test: &Dataset) -> Result<Tally> {
+    /// What `data` gives with the present parameters, each rank of `team` taking a block; *collective* over `team`.
+    pub fn evaluate(&mut self, team: &dyn Comm, data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
-        let tally = evaluate(team, &mut self.model, &self.params, test, &self.scaling);
+        let tally = evaluate(team, &mut self.model, &self.params, data, &self.scaling);
         self.times.evaluate += start.elapsed();
         tally
     }
 
-    /// Refuses parameters and test results that are not finite: no step follows whose loss would show it; *collective*.
-    pub fn check_end(&self, comm: &dyn Comm, outcome: &Outcome) -> Result<()> {
-        let loss = outcome.settled.map_or(0.0, |tally| tally.loss);
+    /// Refuses parameters and results that are not finite: no step follows whose loss would show it; *collective*.
+    pub fn check_end(&self, comm: &dyn Comm, watched: Watched, outcome: &Outcome) -> Result<()> {
+        let results = [(watched, outcome.settled), (Watched::Test, outcome.test)];
+        let losses = results.map(|(set, tally)| (set, tally.map_or(0.0, |tally| tally.loss)));
+        let bad = losses.into_iter().find(|(_, loss)| !loss.is_finite());
         let odd = self.params.iter().find(|param| !param.is_finite());
-        let mine = match odd {
-            Some(&param) => {
+        let mine = match (odd, bad) {
+            (Some(&param), _) => {
                 Err(self.diverged("a parameter", f64::from(param), outcome.steps, None))
             }
-            None if !loss.is_finite() => {
+            (None, Some((Watched::Test, loss))) => {
                 Err(self.diverged("the test loss", loss, outcome.steps, None))
             }
-            None => Ok(()),
+            (None, Some((Watched::Validation, loss))) => {
+                Err(self.diverged("the validation loss", loss, outcome.steps, None))
+            }
+            (None, None) => Ok(()),
         };
         agree(comm, mine)
     }

@@ -5,7 +5,7 @@ use phalanx::data::{Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement};
 use phalanx::nn::zoo;
 use phalanx::optim::{Rule, Schedule, Sgd};
-use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, train};
+use phalanx::train::{Goal, Journal, Parts, Reduce, Trainer, Watched, train};
 
 use super::sets;
 
@@ -81,6 +81,8 @@ fn run_with(
         .start(comm, epochs * steps.per_epoch(), &trainer.params)
         .unwrap();
     let goal = Goal {
+        watch: None,
+        watched: Watched::Test,
         test: None,
         eval_every: u64::MAX,
         until_loss: None,

@@ -27,7 +27,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 35] = [
+    let cases: [(&str, &[&str]); 38] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -48,7 +48,10 @@ fn arguments() {
         ("--epochs 1.5", &["--epochs", "expected a whole number"]),
         ("--until-loss 0.5", &["--test"]),
         ("--early-stop 3", &["--test"]),
-        ("--keep-best", &["--test"]),
+        ("--keep-best", &["--test", "--validation"]),
+        ("--validation 0", &["--validation", "above 0"]),
+        ("--validation 1", &["--validation", "below 1"]),
+        ("--validation 1e-9", &["puts 0 of", "both parts need one"]),
         ("--placement rank0", &["--exchange one-sided"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
         ("--optimizer adagrad", &["adagrad", "adamw"]),
@@ -104,6 +107,11 @@ fn arguments() {
         &[
             ("train resnet-9000 good.h5", 2, &["resnet-9000", "softmax"]),
             ("train softmax", 2, &["<DATA>"]),
+            (
+                "train softmax good.h5 --validation 0.97",
+                1,
+                &["samples to train on in good.h5", "3 ranks", "got 2"],
+            ),
             ("trian softmax good.h5", 2, &["trian", "train"]),
         ],
     );

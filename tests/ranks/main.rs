@@ -9,6 +9,7 @@ mod bad_input;
 mod bad_sets;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod held_out;
 mod job;
 mod jobs;
 mod killed;
@@ -77,6 +78,7 @@ fn main() -> ExitCode {
     }
     let jobs = jobs::JOBS
         .iter()
+        .chain(&held_out::JOBS)
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
         .chain(&bad_sets::JOBS)
