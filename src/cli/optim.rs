@@ -25,7 +25,7 @@ pub(super) struct Optim {
     pub(super) schedule: ScheduleArg,
     /// Factor of each fall with --schedule step [default: 0.1].
     #[arg(long, value_name = "X", value_parser = below_one)]
-    decay_factor: Option<f64>,
+    pub(super) decay_factor: Option<f64>,
     /// Epochs that start with a fall, such as 30,60,80.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     decay_epochs: Vec<usize>,
@@ -138,7 +138,12 @@ impl Optim {
             (None, steps) => Warmup::Steps(steps.unwrap_or(0) as u64),
         };
         let decay = self.decay()?;
-        Ok(Schedule { lr, warmup, decay })
+        Ok(Schedule {
+            lr,
+            warmup,
+            decay,
+            grown: 0,
+        })
     }
 
     fn decay(&self) -> Result<Decay> {

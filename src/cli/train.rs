@@ -7,7 +7,8 @@ use clap::{ArgGroup, Args, ValueEnum};
 use super::optim::{Optim, ScheduleArg};
 use super::{below_one, model, positive, positive_real};
 use crate::Result;
-use crate::commands::train::{BatchSize, Length, Settings};
+use crate::commands::train::{BatchSize, Growth, Settings};
+use crate::data::Length;
 use crate::exchange::{Kind, Placement};
 use crate::train::Reduce;
 use crate::{Error, commands};
@@ -51,6 +52,17 @@ pub(super) struct Train {
     /// Samples of a step over all ranks together.
     #[arg(long, value_name = "N", value_parser = positive)]
     global_batch: Option<usize>,
+    /// Grow the batch: where --schedule step would multiply the rate by its factor, the batch is divided by it instead
+    /// (schedule), or to the gradient noise scale that ranks measure, at most twice as large each epoch (noise).
+    #[arg(long, value_enum, value_name = "BY")]
+    grow_batch: Option<GrowthArg>,
+    /// Samples of a step over all ranks that --grow-batch does not exceed; from there on the rate falls
+    /// [default: a tenth of the training set].
+    #[arg(long, value_name = "N", value_parser = positive, requires = "grow_batch")]
+    batch_limit: Option<usize>,
+    /// Measure the gradient noise scale: about the largest batch that is worth its samples. Needs 2 ranks or more.
+    #[arg(long)]
+    noise_scale: bool,
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
@@ -81,6 +93,12 @@ pub(super) struct Train {
     force: bool,
     #[command(flatten)]
     optim: Optim,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GrowthArg {
+    Schedule,
+    Noise,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -140,6 +158,12 @@ impl Train {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
+            grow: self.grow_batch.map(|by| match by {
+                GrowthArg::Schedule => Growth::Schedule,
+                GrowthArg::Noise => Growth::Noise,
+            }),
+            batch_limit: self.batch_limit,
+            noise_scale: self.noise_scale,
             rule: self.optim.rule()?,
             schedule: self.optim.schedule()?,
             lr_per: self.optim.lr_per,
@@ -174,6 +198,17 @@ impl Train {
             let problem =
                 "--lr-per and --reduce sum both raise the rate with the number of ranks: give one";
             return Err(Error::Usage(problem.into()));
+        }
+        if matches!(self.grow_batch, Some(GrowthArg::Schedule)) {
+            if !matches!(self.optim.schedule, ScheduleArg::Step) {
+                let problem = "--grow-batch schedule needs --schedule step: it grows the batch where that would lower the rate";
+                return Err(Error::Usage(problem.into()));
+            }
+            // Less than that would grow a batch by no sample at all, many times over.
+            if self.optim.decay_factor.is_some_and(|factor| factor > 0.9) {
+                let problem = "--grow-batch schedule needs a --decay-factor of at most 0.9";
+                return Err(Error::Usage(problem.into()));
+            }
         }
         Ok(())
     }

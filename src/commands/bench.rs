@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::train::BatchSize;
 use crate::Result;
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Description, Loader, Scaling, SetWriter, Shape, Steps, digits};
+use crate::data::{Dataset, Description, Length, Loader, Scaling, SetWriter, Shape, Steps, digits};
 use crate::exchange::{Exchange, Kind};
 use crate::nn::zoo;
 use crate::observe::{peak_memory_mb, say, table};
@@ -52,18 +52,15 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         model,
         loader,
         scaling,
-        steps: Steps {
-            samples: data.len(),
-            batch,
-        },
+        steps: Steps::new(data.len(), batch, Length::Steps(STEPS)),
         reduce: Reduce::Mean,
         optimizer: Box::new(Sgd::default()),
         schedule: Schedule::constant(0.01),
-        total: STEPS,
+        noise: None,
         seed: 1,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = kind.start(comm, STEPS, &trainer.params)?;
+    let mut exchange = kind.start(comm, &trainer.params)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
     let mut steps = 20;
@@ -153,7 +150,7 @@ fn take(
     let start = Instant::now();
     let mut ahead = trainer.claim(exchange)?;
     for i in 1..=count {
-        let step = ahead.expect("the exchange has steps without end");
+        let step = ahead.expect("there are steps without end");
         ahead = if i < count {
             trainer.claim(exchange)?
         } else {

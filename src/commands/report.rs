@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::train::{BatchSize, Length, Plan, Settings};
+use super::train::{BatchSize, Growth, Plan, Settings};
 use crate::comm::Comm;
+use crate::data::Length;
 use crate::optim::{Rule, Schedule};
-use crate::train::{Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
+use crate::train::{Every, Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
 #[derive(Serialize)]
@@ -39,6 +40,11 @@ struct Resolved {
     exchange: &'static str,
     reduce: Reduce,
     step_batch: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grow_batch: Option<Growth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_limit: Option<usize>,
+    noise_scale: bool,
     steps_per_epoch: u64,
     steps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,16 +89,19 @@ pub(super) fn settings(
             watched: settings.watched().name(),
             exchange: plan.exchange.describe(),
             reduce: settings.reduce,
-            step_batch: plan.steps.batch,
-            steps_per_epoch: plan.steps.per_epoch(),
-            steps: plan.total,
+            step_batch: plan.steps.batch(0),
+            grow_batch: settings.grow,
+            batch_limit: settings.grow.map(|_| plan.limit),
+            noise_scale: settings.noise_scale,
+            steps_per_epoch: plan.steps.in_epoch(0),
+            steps: plan.steps.total(),
             until_loss: settings.until_loss,
             early_stop: settings.early_stop,
             keep_best: settings.keep_best,
             clip_norm: settings.clip_norm,
             normalize: settings.normalize,
             seed: settings.seed,
-            eval_every: plan.eval_every,
+            eval_every: plan.eval_every.at_first(&plan.steps),
             log_every: plan.log_every,
             optimizer: settings.rule,
             schedule: plan.schedule.clone(),
@@ -117,18 +126,34 @@ pub(super) fn settings_rows(
             data.shape
         )
     };
+    let first = plan.steps.batch(0);
     let batch = match settings.batch {
-        BatchSize::PerRank(each) => format!("{each} a rank, {} samples a step", plan.steps.batch),
-        BatchSize::Global(all) => {
-            format!("{all} over all ranks, {} samples a step", plan.steps.batch)
-        }
+        BatchSize::PerRank(each) => format!("{each} a rank, {first} samples a step"),
+        BatchSize::Global(all) => format!("{all} over all ranks, {first} samples a step"),
     };
+    let batch = match settings.grow {
+        Some(Growth::Schedule) => {
+            let last = plan.steps.batch(plan.steps.total().saturating_sub(1));
+            format!("{batch}, growing to {last} where the rate would fall")
+        }
+        Some(Growth::Noise) => {
+            format!("{batch}, following the gradient noise up to {}", plan.limit)
+        }
+        None => batch,
+    };
+    let total = plan.steps.total();
     let length = match settings.length {
-        Length::Epochs(epochs) => format!("{epochs} epochs, {} steps", plan.total),
-        Length::Steps(steps) => format!(
-            "{steps} steps, {:.2} epochs",
-            steps as f64 / plan.steps.per_epoch() as f64
-        ),
+        Length::Epochs(epochs) => match settings.grow {
+            Some(Growth::Noise) => format!("{epochs} epochs, {total} steps or fewer"),
+            _ => format!("{epochs} epochs, {total} steps"),
+        },
+        Length::Steps(steps) => match settings.grow {
+            Some(Growth::Noise) => format!(
+                "{steps} steps, {:.2} epochs or more",
+                plan.steps.epochs(steps)
+            ),
+            _ => format!("{steps} steps, {:.2} epochs", plan.steps.epochs(steps)),
+        },
     };
     let watched = settings.watched().name();
     let length = match settings.until_loss {
@@ -172,7 +197,13 @@ pub(super) fn settings_rows(
         ("length", length),
         ("optimizer", optimizer),
         ("learning rate", plan.schedule.describe()),
-        ("evaluate", format!("every {} steps", plan.eval_every)),
+        (
+            "evaluate",
+            match plan.eval_every {
+                Every::Steps(steps) => format!("every {steps} steps"),
+                Every::Epoch => "every epoch".into(),
+            },
+        ),
         ("seed", settings.seed.to_string()),
         ("run folder", folder.path().display().to_string()),
     ]
@@ -205,6 +236,11 @@ pub(super) struct Result {
     #[serde(skip_serializing_if = "Option::is_none")]
     best_step: Option<u64>,
     eval_every: u64,
+    /// Samples of a step at the end.
+    batch: usize,
+    /// The gradient noise scale at the end, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_scale: Option<f64>,
     /// Share of all ranks' time by part.
     time: BTreeMap<&'static str, f64>,
     checksum: String,
@@ -220,8 +256,8 @@ impl Result {
         seconds: f64,
     ) -> Self {
         // Ranks that step together take the same steps; ranks that do not take different ones.
-        let together =
-            ranks.iter().map(|rank| rank.samples).sum::<u64>() == plan.steps.seen(ranks[0].steps);
+        let together = ranks.iter().map(|rank| rank.samples).sum::<u64>()
+            == trainer.steps().seen(ranks[0].steps);
         let steps = if together {
             ranks[0].steps
         } else {
@@ -255,7 +291,9 @@ impl Result {
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
             stale_since: outcome.stale,
             best_step: outcome.kept,
-            eval_every: plan.eval_every,
+            eval_every: plan.eval_every.at_first(&plan.steps),
+            batch: trainer.moment(outcome.steps).batch,
+            noise_scale: trainer.noise_scale(),
             time: parts
                 .into_iter()
                 .map(|(name, time)| (name, time / all))
@@ -317,6 +355,13 @@ impl Result {
                 "kept",
                 format!("the parameters of step {step}, whose {watched} loss was lowest"),
             ));
+        }
+        if settings.grow.is_some() {
+            let batch = format!("{} samples a step at the end", self.batch);
+            rows.push(("batch", batch));
+        }
+        if let Some(scale) = self.noise_scale {
+            rows.push(("gradient noise", format!("{scale:.0} samples at the end")));
         }
         let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
             .iter()

@@ -7,22 +7,24 @@ use serde::Serialize;
 
 use super::report;
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Loader, Scaling, Steps, split};
+use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
 use crate::nn::{self, zoo};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
-use crate::train::{Goal, Journal, Parts, RankReport, Reduce, RunFolder, Trainer, Watched, train};
+use crate::train::{
+    Every, Goal, Journal, Noise, Parts, RankReport, Reduce, RunFolder, Trainer, Watched, train,
+};
 use crate::{Error, Result};
 
-/// How long to train at the most.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What makes the batch grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Length {
-    /// Passes over the data.
-    Epochs(u64),
-    /// Updates of the parameters.
-    Steps(u64),
+pub enum Growth {
+    /// The schedule: where the rate would fall.
+    Schedule,
+    /// The gradient noise scale.
+    Noise,
 }
 
 /// How many samples a step takes.
@@ -68,6 +70,12 @@ pub struct Settings {
     pub keep_best: bool,
     /// Samples of a step.
     pub batch: BatchSize,
+    /// What makes the batch grow, if anything.
+    pub grow: Option<Growth>,
+    /// The most samples of a step that it grows to.
+    pub batch_limit: Option<usize>,
+    /// Whether the gradient noise scale is measured.
+    pub noise_scale: bool,
     /// How gradients become updates.
     pub rule: Rule,
     /// The learning rate of every step.
@@ -100,6 +108,29 @@ impl Settings {
         match self.validation {
             Some(_) => Watched::Validation,
             None => Watched::Test,
+        }
+    }
+
+    /// Whether the gradient noise scale is measured, to be shown or to be followed.
+    fn measures_noise(&self) -> bool {
+        self.noise_scale || self.grow == Some(Growth::Noise)
+    }
+
+    /// The most samples of a step; refuses growth and measurement that these ranks cannot do.
+    fn limit(&self, steps: &Steps, exchange: Kind, ranks: usize) -> Result<usize> {
+        if self.measures_noise() && (ranks < 2 || !exchange.is_synchronous()) {
+            let problem = "the gradient noise scale compares the gradients of ranks that take a step together: \
+                it needs 2 ranks or more and an exchange other than one-sided";
+            return Err(Error::Usage(problem.into()));
+        }
+        let batch = steps.batch(0);
+        match (self.grow, self.batch_limit) {
+            (None, _) => Ok(batch),
+            (Some(_), None) => Ok((steps.samples() / 10).max(batch)),
+            (Some(_), Some(limit)) if limit < batch => Err(Error::Usage(format!(
+                "--batch-limit {limit} is below the {batch} samples that a step begins with"
+            ))),
+            (Some(_), Some(limit)) => Ok(limit),
         }
     }
 
@@ -136,10 +167,12 @@ pub(super) struct Plan {
     pub(super) validation: Option<Dataset>,
     pub(super) scaling: Scaling,
     pub(super) exchange: Kind,
+    /// Before the batch has grown by noise.
     pub(super) steps: Steps,
-    pub(super) total: u64,
+    /// The most samples of a step.
+    pub(super) limit: usize,
     pub(super) schedule: Schedule,
-    pub(super) eval_every: u64,
+    pub(super) eval_every: Every,
     pub(super) log_every: u64,
 }
 
@@ -172,21 +205,19 @@ impl Plan {
             return Err(Error::Usage(problem));
         }
         let batch = settings.batch.of_step(settings.exchange, ranks);
-        let steps = Steps {
-            samples: data.len(),
-            batch,
+        let mut steps = Steps::new(data.len(), batch, settings.length);
+        let mut schedule = settings.schedule(batch)?;
+        let limit = settings.limit(&steps, exchange, ranks)?;
+        if settings.grow == Some(Growth::Schedule) {
+            schedule.grow(&mut steps, limit);
+        }
+        let eval_every = match (settings.eval_every, settings.until_loss) {
+            (Some(every), _) => Every::Steps(every),
+            (None, Some(_)) => Every::Steps(100),
+            (None, None) => Every::Epoch,
         };
-        let total = match settings.length {
-            Length::Epochs(epochs) => epochs.saturating_mul(steps.per_epoch()),
-            Length::Steps(steps) => steps,
-        };
-        let eval_every = settings
-            .eval_every
-            .unwrap_or_else(|| match settings.until_loss {
-                Some(_) => 100,
-                None => steps.per_epoch(),
-            });
-        let log_every = settings.log_every.unwrap_or((eval_every / 10).max(1));
+        let tenth = (eval_every.at_first(&steps) / 10).max(1);
+        let log_every = settings.log_every.unwrap_or(tenth);
         Ok(Self {
             data: Arc::new(data),
             test,
@@ -194,8 +225,8 @@ impl Plan {
             scaling,
             exchange,
             steps,
-            total,
-            schedule: settings.schedule(batch)?,
+            limit,
+            schedule,
             eval_every,
             log_every,
         })
@@ -209,8 +240,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
-    let (schedule, total) = (plan.schedule.clone(), plan.total);
-    let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
+    let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
+    let (reduce, seed) = (settings.reduce, settings.seed);
+    let follows = settings.grow == Some(Growth::Noise);
+    let noise = settings
+        .measures_noise()
+        .then(|| Noise::new(follows.then_some(plan.limit)));
     let parts = Parts {
         model,
         loader,
@@ -219,7 +254,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         reduce,
         optimizer,
         schedule,
-        total,
+        noise,
         seed,
     };
     let mut trainer = Trainer::new(comm, parts);
@@ -239,9 +274,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let journal = Journal::create(
             &metrics,
             settings.watched(),
-            steps,
             plan.log_every,
-            plan.total,
+            plan.steps.total(),
         )?;
         Ok((Some(folder), journal))
     };
@@ -257,7 +291,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
     }
 
-    let exchange = plan.exchange.start(comm, plan.total, &trainer.params)?;
+    let exchange = plan.exchange.start(comm, &trainer.params)?;
     let (watch, test) = match &plan.validation {
         Some(validation) => (Some(validation), plan.test.as_ref()),
         None => (plan.test.as_ref(), None),

@@ -1,6 +1,6 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
-//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 3) bytes. The simple, portable exchange.
+//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 4) bytes. The simple, portable exchange.
 
 use std::time::Instant;
 
@@ -16,20 +16,16 @@ const PROBE_EVERY: u64 = 16;
 /// All ranks are one team.
 pub struct AllReduce<'c> {
     comm: &'c dyn Comm,
-    next: u64,
-    end: u64,
     taken: u64,
     /// Share of the exchange that was waiting, when last measured.
     waiting: f64,
 }
 
 impl<'c> AllReduce<'c> {
-    /// Takes `steps` steps from parameters that are already equal on every rank.
-    pub fn new(comm: &'c dyn Comm, steps: u64) -> Self {
+    /// Takes steps from parameters that are already equal on every rank.
+    pub fn new(comm: &'c dyn Comm) -> Self {
         Self {
             comm,
-            next: 0,
-            end: steps,
             taken: 0,
             waiting: 0.0,
         }
@@ -39,12 +35,6 @@ impl<'c> AllReduce<'c> {
 impl Exchange for AllReduce<'_> {
     fn team(&self) -> &dyn Comm {
         self.comm
-    }
-
-    fn claim(&mut self) -> Result<Option<u64>> {
-        let claimed = (self.next < self.end).then_some(self.next);
-        self.next += 1;
-        Ok(claimed)
     }
 
     fn step(

@@ -8,8 +8,8 @@ pub struct Gradients {
 }
 
 impl Gradients {
-    /// Values behind the gradients: loss, right answers, samples.
-    pub const TAIL: usize = 3;
+    /// Values behind the gradients: loss, right answers, samples, a norm.
+    pub const TAIL: usize = 4;
 
     /// Zeros for so many parameters.
     pub fn new(params: usize) -> Self {
@@ -36,13 +36,24 @@ impl Gradients {
             tally.loss as f32,
             tally.correct as f32,
             tally.count as f32,
+            0.0,
         ]);
+    }
+
+    /// Puts a number behind the tally; to be called after `set_tally`.
+    pub fn set_norm(&mut self, norm: f64) {
+        *self.values.last_mut().expect("there is a tail") = norm as f32;
+    }
+
+    /// The number behind the tally.
+    pub fn norm(&self) -> f64 {
+        f64::from(*self.values.last().expect("there is a tail"))
     }
 
     /// The tally behind the gradients.
     pub fn tally(&self) -> Tally {
-        let [loss, correct, count] = self.values[self.values.len() - Self::TAIL..] else {
-            unreachable!("the tail has three values")
+        let [loss, correct, count, _] = self.values[self.values.len() - Self::TAIL..] else {
+            unreachable!("the tail has four values")
         };
         Tally {
             loss: f64::from(loss),

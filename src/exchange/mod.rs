@@ -22,8 +22,11 @@ use crate::optim::Optimizer;
 pub trait Exchange {
     /// The ranks that take one step together: all of them, or this one alone.
     fn team(&self) -> &dyn Comm;
-    /// The next step for this rank's team, or none when all are taken.
-    fn claim(&mut self) -> Result<Option<u64>>;
+    /// The step that this rank's team takes next, from 0; it has `claimed` so many before. A team of all ranks takes one
+    /// after the other.
+    fn claim(&mut self, claimed: u64) -> Result<u64> {
+        Ok(claimed)
+    }
     /// Moves `params` one step along the team's gradients at the rate `lr`; afterwards `grads` holds the team's tally.
     fn step(
         &mut self,
@@ -32,7 +35,7 @@ pub trait Exchange {
         lr: f32,
         optimizer: &mut dyn Optimizer,
     ) -> Result<Spent>;
-    /// No rank claims another step.
+    /// Any step claimed from now on is past the end of every run.
     fn finish(&mut self) -> Result<()>;
     /// Ends the exchange and leaves every rank with the same `params`; *collective* over all ranks.
     fn settle(self: Box<Self>, params: &mut [f32]) -> Result<()>;

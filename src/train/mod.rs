@@ -3,20 +3,22 @@
 mod best;
 mod evaluation;
 mod journal;
+mod noise;
 mod ranks;
 mod run_folder;
 mod trainer;
 
 pub use best::Best;
 pub use evaluation::evaluate;
-pub use journal::Journal;
+pub use journal::{Journal, Moment};
+pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, Times};
 pub use run_folder::RunFolder;
 pub use trainer::{Parts, Reduce, Trainer};
 
 use crate::Result;
 use crate::comm::Comm;
-use crate::data::Dataset;
+use crate::data::{Dataset, Steps};
 use crate::exchange::Exchange;
 use crate::nn::Tally;
 
@@ -39,6 +41,33 @@ impl Watched {
     }
 }
 
+/// From one evaluation to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// So many steps.
+    Steps(u64),
+    /// An epoch.
+    Epoch,
+}
+
+impl Every {
+    /// How many evaluations are due after `taken` of `steps`.
+    pub fn due(self, taken: u64, steps: &Steps) -> u64 {
+        match self {
+            Self::Steps(every) => taken / every,
+            Self::Epoch => steps.place(taken).epoch,
+        }
+    }
+
+    /// Steps of it in the first epoch of `steps`.
+    pub fn at_first(self, steps: &Steps) -> u64 {
+        match self {
+            Self::Steps(every) => every,
+            Self::Epoch => steps.in_epoch(0),
+        }
+    }
+}
+
 /// When to look at the watched set, and when to stop early.
 pub struct Goal<'a> {
     /// The set to look at, if there is one.
@@ -47,8 +76,8 @@ pub struct Goal<'a> {
     pub watched: Watched,
     /// A test set that is evaluated once, when all else is over.
     pub test: Option<&'a Dataset>,
-    /// Steps between two evaluations.
-    pub eval_every: u64,
+    /// From one evaluation to the next.
+    pub eval_every: Every,
     /// Stop at the first evaluation with a loss at or below this.
     pub until_loss: Option<f64>,
     /// Stop after this many evaluations without a lower loss.
@@ -76,7 +105,7 @@ pub struct Outcome {
     pub test: Option<Tally>,
 }
 
-/// Trains until the exchange has no more steps or the goal is met; *collective*.
+/// Trains until there are no more steps or the goal is met; *collective*.
 pub fn train(
     comm: &dyn Comm,
     mut exchange: Box<dyn Exchange + '_>,
@@ -94,15 +123,17 @@ pub fn train(
         ahead = trainer.claim(&mut *exchange)?;
         let tally = trainer.step(&mut *exchange, step)?;
         outcome.steps = step + 1;
-        let due = observes && outcome.steps / goal.eval_every > evaluated;
-        let (lr, tested) = (trainer.lr(step), due && goal.watch.is_some());
-        journal.trained(&trainer.times, outcome.steps, tally, lr, tested)?;
+        let count = goal.eval_every.due(outcome.steps, trainer.steps());
+        let due = observes && count > evaluated;
+        let moment = trainer.moment(outcome.steps);
+        let tested = due && goal.watch.is_some();
+        journal.trained(&trainer.times, &moment, tally, tested)?;
         let Some(watch) = goal.watch.filter(|_| due) else {
             continue;
         };
-        evaluated = outcome.steps / goal.eval_every;
+        evaluated = count;
         let tally = trainer.evaluate(exchange.team(), watch)?;
-        journal.tested(&trainer.times, outcome.steps, tally)?;
+        journal.tested(&trainer.times, &moment, tally)?;
         if goal
             .until_loss
             .is_some_and(|target| tally.mean_loss() <= target)

@@ -5,12 +5,12 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Outcome, Times, Watched, evaluate};
+use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Exchange, Gradients, Spent};
 use crate::nn::{Draw, Model, Tally};
-use crate::optim::{Optimizer, Schedule};
+use crate::optim::{Measured, Optimizer, Schedule, squares};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -40,8 +40,10 @@ pub struct Trainer {
     seed: u64,
     optimizer: Box<dyn Optimizer>,
     schedule: Schedule,
-    total: u64,
     grads: Gradients,
+    /// Steps claimed by this rank's team.
+    claimed: u64,
+    noise: Option<Noise>,
 }
 
 /// What a trainer is made of.
@@ -60,8 +62,8 @@ pub struct Parts {
     pub optimizer: Box<dyn Optimizer>,
     /// The learning rate of every step.
     pub schedule: Schedule,
-    /// Steps of the run.
-    pub total: u64,
+    /// The estimate of gradient noise to keep, if there is to be one; it needs a team of two ranks or more.
+    pub noise: Option<Noise>,
     /// Names the parameters to start from.
     pub seed: u64,
 }
@@ -77,9 +79,13 @@ impl Trainer {
             reduce,
             optimizer,
             schedule,
-            total,
+            noise,
             seed,
         } = parts;
+        let optimizer = match noise {
+            Some(_) => Box::new(Measured::new(optimizer)),
+            None => optimizer,
+        };
         Self {
             params: model.init(seed),
             grads: Gradients::new(model.params()),
@@ -93,13 +99,38 @@ impl Trainer {
             seed,
             optimizer,
             schedule,
-            total,
+            claimed: 0,
+            noise,
         }
     }
 
     /// The learning rate of `step`, from 0.
     pub fn lr(&self, step: u64) -> f32 {
-        self.schedule.at(step, self.steps.per_epoch(), self.total)
+        self.schedule.at(step, &self.steps)
+    }
+
+    /// The steps of the run, as far as they are known.
+    pub fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    /// The gradient noise scale, where it is measured and known.
+    pub fn noise_scale(&self) -> Option<f64> {
+        self.noise.as_ref().and_then(Noise::scale)
+    }
+
+    /// Where the run is after `taken` steps.
+    pub fn moment(&self, taken: u64) -> Moment {
+        let last = taken.saturating_sub(1);
+        Moment {
+            step: taken,
+            total: self.steps.total(),
+            epoch: self.steps.epochs(taken),
+            samples: self.steps.seen(taken),
+            lr: self.lr(last),
+            batch: self.steps.batch(last),
+            noise_scale: self.noise_scale(),
+        }
     }
 
     /// A digest of the parameters' bits.
@@ -112,17 +143,39 @@ impl Trainer {
         xxh3_64(&bytes)
     }
 
-    /// Claims a step and has its batch made ready; at most one step ahead.
+    /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
-        let claimed = exchange.claim()?;
-        if let Some(step) = claimed {
-            let team = exchange.team();
-            let Place { epoch, positions } = self.steps.place(step);
-            let mine = block(positions.len(), team.size(), team.rank());
-            let positions = positions.start + mine.start..positions.start + mine.end;
-            self.loader.request(Place { epoch, positions });
+        let step = exchange.claim(self.claimed)?;
+        self.claimed += 1;
+        if step >= self.steps.total() {
+            return Ok(None);
         }
-        Ok(claimed)
+        let team = exchange.team();
+        self.grow(team, step);
+        let Place { epoch, positions } = self.steps.place(step);
+        let mine = block(positions.len(), team.size(), team.rank());
+        let positions = positions.start + mine.start..positions.start + mine.end;
+        self.loader.request(Place { epoch, positions });
+        Ok(Some(step))
+    }
+
+    /// Lets the batch follow the noise scale, if `step` begins an epoch behind warm-up; *collective* over the team.
+    fn grow(&mut self, team: &dyn Comm, step: u64) {
+        let Some(noise) = &self.noise else {
+            return;
+        };
+        let epoch = self.steps.place(step).epoch;
+        let begins = epoch > 0 && step == self.steps.first(epoch);
+        if !begins || !self.schedule.is_warm(step, &self.steps) {
+            return;
+        }
+        let (batch, first) = (self.steps.batch(step), self.steps.batch(0));
+        // MPI advises, but does not promise, that all ranks get the same bits from a sum: one rank decides.
+        let mut grown = [noise.grown(batch, first) as u64];
+        team.broadcast(0, &mut grown);
+        if grown[0] as usize > batch {
+            self.steps.grow(epoch, grown[0] as usize);
+        }
     }
 
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally.
@@ -147,6 +200,12 @@ impl Trainer {
             self.grads.params(),
         );
         self.grads.set_tally(tally);
+        if self.noise.is_some() && tally.count > 0 {
+            // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
+            let share = tally.count as f64 / samples as f64;
+            let norm = squares(self.grads.params()) / share;
+            self.grads.set_norm(norm);
+        }
         let computed = Instant::now();
         let mine = self.check(step, tally);
         if size == 1 {
@@ -160,6 +219,7 @@ impl Trainer {
         let spent = self.exchange(exchange, step)?;
         self.times
             .add(loaded - start, computed - loaded, spent, tally.count);
+        self.measure(size, samples);
         let tally = self.grads.tally();
         if !tally.loss.is_finite() {
             // First the rank whose own loss it is; only a sum of good losses that overflows is everybody's.
@@ -206,6 +266,18 @@ impl Trainer {
     fn exchange(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Spent> {
         let lr = self.lr(step);
         exchange.step(&mut self.params, &mut self.grads, lr, &mut *self.optimizer)
+    }
+
+    /// Takes note of the norms of a step that the exchange has summed.
+    fn measure(&mut self, size: usize, samples: usize) {
+        if let (Some(noise), Some(big)) = (&mut self.noise, self.optimizer.norm()) {
+            noise.add(Norms {
+                small: self.grads.norm(),
+                big,
+                ranks: size.min(samples),
+                samples,
+            });
+        }
     }
 
     fn check(&self, step: u64, tally: Tally) -> Result<()> {

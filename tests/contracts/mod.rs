@@ -10,7 +10,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 14] = [
+pub const CHECKS: [Check; 16] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -39,6 +39,14 @@ pub const CHECKS: [Check; 14] = [
     (
         "every optimizer in step equals one rank with the whole batch",
         exchange::every_optimizer_equals_one_rank,
+    ),
+    (
+        "ranks in step equal one rank while the batch grows",
+        exchange::growing_batches_equal_one_rank,
+    ),
+    (
+        "ranks in step measure noise together and grow the batch by it",
+        exchange::noise_is_measured_together,
     ),
     (
         "ranks in step repeat themselves bit for bit",
