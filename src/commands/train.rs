@@ -9,11 +9,12 @@ use super::report;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
-use crate::nn::{self, zoo};
+use crate::nn::{self, Model, zoo};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{
-    Every, Goal, Journal, Noise, Parts, RankReport, Reduce, RunFolder, Trainer, Watched, train,
+    CHUNK, Every, Goal, Journal, Need, Noise, Parts, RankReport, Reduce, RunFolder, Trainer,
+    Watched, budget, readable, train,
 };
 use crate::{Error, Result};
 
@@ -116,7 +117,7 @@ impl Settings {
         self.noise_scale || self.grow == Some(Growth::Noise)
     }
 
-    /// The most samples of a step; refuses growth and measurement that these ranks cannot do.
+    /// The most samples of a step, were memory without end; refuses growth and measurement that these ranks cannot do.
     fn limit(&self, steps: &Steps, exchange: Kind, ranks: usize) -> Result<usize> {
         if self.measures_noise() && (ranks < 2 || !exchange.is_synchronous()) {
             let problem = "the gradient noise scale compares the gradients of ranks that take a step together: \
@@ -177,7 +178,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    fn new(comm: &dyn Comm, settings: &Settings) -> Result<Self> {
+    /// The plan and its model; `memory` is what each rank may take, where that is known.
+    fn new(comm: &dyn Comm, settings: &Settings, memory: Option<u64>) -> Result<(Self, Model)> {
         let ranks = comm.size();
         let exchange = settings.exchange.resolve(comm)?;
         let whole = Dataset::open(&settings.data)?;
@@ -208,6 +210,23 @@ impl Plan {
         let mut steps = Steps::new(data.len(), batch, settings.length);
         let mut schedule = settings.schedule(batch)?;
         let limit = settings.limit(&steps, exchange, ranks)?;
+        let model = zoo::build(&settings.model, data.shape, data.classes)?;
+        // The digest of the parameters needs them once more as bytes.
+        let copies = 1 + u64::from(settings.keep_best);
+        let how = (settings.rule, exchange);
+        let mut need = Need::of(&model, &data, how, ranks, copies);
+        if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
+            need.least = longest.div_ceil(ranks).min(CHUNK);
+        }
+        let team = if exchange.is_synchronous() { ranks } else { 1 };
+        let asked = limit;
+        let limit = need.limit(memory, (batch, asked), team, data.len())?;
+        if limit < asked && comm.rank() == 0 {
+            log::warn!(
+                "the batch grows to {limit} samples at most: {asked} would need more than the {} of memory that a rank may take",
+                readable(memory.unwrap_or(0))
+            );
+        }
         if settings.grow == Some(Growth::Schedule) {
             schedule.grow(&mut steps, limit);
         }
@@ -218,7 +237,7 @@ impl Plan {
         };
         let tenth = (eval_every.at_first(&steps) / 10).max(1);
         let log_every = settings.log_every.unwrap_or(tenth);
-        Ok(Self {
+        let plan = Self {
             data: Arc::new(data),
             test,
             validation,
@@ -229,14 +248,15 @@ impl Plan {
             schedule,
             eval_every,
             log_every,
-        })
+        };
+        Ok((plan, model))
     }
 }
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    let plan = agree(comm, Plan::new(comm, settings))?;
-    let model = zoo::build(&settings.model, plan.data.shape, plan.data.classes)?;
+    let memory = budget(comm);
+    let (plan, model) = agree(comm, Plan::new(comm, settings, memory))?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);

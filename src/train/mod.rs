@@ -3,14 +3,16 @@
 mod best;
 mod evaluation;
 mod journal;
+mod memory;
 mod noise;
 mod ranks;
 mod run_folder;
 mod trainer;
 
 pub use best::Best;
-pub use evaluation::evaluate;
+pub use evaluation::{CHUNK, evaluate};
 pub use journal::{Journal, Moment};
+pub use memory::{Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, Times};
 pub use run_folder::RunFolder;
