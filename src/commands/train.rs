@@ -211,14 +211,14 @@ impl Plan {
         let mut schedule = settings.schedule(batch)?;
         let limit = settings.limit(&steps, exchange, ranks)?;
         let model = zoo::build(&settings.model, data.shape, data.classes)?;
+        let team = if exchange.is_synchronous() { ranks } else { 1 };
         // The digest of the parameters needs them once more as bytes.
         let copies = 1 + u64::from(settings.keep_best);
         let how = (settings.rule, exchange);
         let mut need = Need::of(&model, &data, how, ranks, copies);
         if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
-            need.least = longest.div_ceil(ranks).min(CHUNK);
+            need.least = longest.div_ceil(team).min(CHUNK);
         }
-        let team = if exchange.is_synchronous() { ranks } else { 1 };
         let asked = limit;
         let limit = need.limit(memory, (batch, asked), team, data.len())?;
         if limit < asked && comm.rank() == 0 {
