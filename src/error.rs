@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::train::readable;
+
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -74,6 +76,19 @@ pub enum Error {
         /// The learning rate of that step.
         lr: f32,
     },
+    /// A run would need more memory than there is.
+    #[error("a step of {batch} samples needs {} of memory on each rank, and there are {}: {}",
+        readable(*need), readable(*have), fits(*largest))]
+    Memory {
+        /// Samples of the step, over all ranks that take it together.
+        batch: usize,
+        /// Bytes that a rank needs.
+        need: u64,
+        /// Bytes that a rank may have.
+        have: u64,
+        /// The largest step that fits, if any does.
+        largest: Option<usize>,
+    },
     /// An MPI call returned a failure code.
     #[error("{call} failed with MPI error {code}")]
     Mpi {
@@ -138,6 +153,9 @@ impl Error {
             Self::Diverged { .. } => Some(
                 "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",
             ),
+            Self::Memory { .. } => Some(
+                "give a smaller --batch, start fewer ranks on each node, or use a smaller model",
+            ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("check the permissions, or give a place that you may write to")
             }
@@ -154,6 +172,13 @@ impl Error {
             Some(hint) => format!("{self}\n  hint: {hint}"),
             None => self.to_string(),
         }
+    }
+}
+
+fn fits(largest: Option<usize>) -> String {
+    match largest {
+        Some(batch) => format!("at most {batch} samples a step fit"),
+        None => "this model fits with no batch".into(),
     }
 }
 

@@ -36,6 +36,7 @@
 //!
 //! - A door is not bypassed: a dependency is named only in its room.
 //! - Who owns what is one function, [`comm::block`], for data and parameters alike.
+//! - Which samples a step takes is a pure function of global numbers ([`data::Steps`]), also while the batch grows.
 //! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 

@@ -87,6 +87,23 @@ fn positive_real(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number from 0 to below 1.
+fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
+        Ok(_) => Err("must be at least 0 and below 1".into()),
+        Err(_) => Err("expected a number".into()),
+    }
+}
+
+/// A number between 0 and 1.
+fn below_one(text: &str) -> Result<f64, String> {
+    match share(text)? {
+        0.0 => Err("must be above 0".into()),
+        number => Ok(number),
+    }
+}
+
 /// A number above zero that is neither zero nor infinite as the 32-bit float that is computed with.
 fn rate(text: &str) -> Result<f32, String> {
     let rate = positive_real(text)? as f32;

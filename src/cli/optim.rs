@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 
-use super::{positive, positive_real, rate};
+use super::{below_one, positive, positive_real, rate, share};
 use crate::optim::{Decay, Epochs, Rule, Schedule, Warmup};
 use crate::{Error, Result};
 
@@ -25,7 +25,7 @@ pub(super) struct Optim {
     pub(super) schedule: ScheduleArg,
     /// Factor of each fall with --schedule step [default: 0.1].
     #[arg(long, value_name = "X", value_parser = below_one)]
-    decay_factor: Option<f64>,
+    pub(super) decay_factor: Option<f64>,
     /// Epochs that start with a fall, such as 30,60,80.
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     decay_epochs: Vec<usize>,
@@ -138,7 +138,12 @@ impl Optim {
             (None, steps) => Warmup::Steps(steps.unwrap_or(0) as u64),
         };
         let decay = self.decay()?;
-        Ok(Schedule { lr, warmup, decay })
+        Ok(Schedule {
+            lr,
+            warmup,
+            decay,
+            grown: 0,
+        })
     }
 
     fn decay(&self) -> Result<Decay> {
@@ -166,23 +171,6 @@ impl Optim {
 
 fn usage<T>(problem: &str) -> Result<T> {
     Err(Error::Usage(problem.into()))
-}
-
-/// A number from 0 to below 1.
-fn share(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if (0.0..1.0).contains(&number) => Ok(number),
-        Ok(_) => Err("must be at least 0 and below 1".into()),
-        Err(_) => Err("expected a number".into()),
-    }
-}
-
-/// A number between 0 and 1.
-fn below_one(text: &str) -> Result<f64, String> {
-    match share(text)? {
-        0.0 => Err("must be above 0".into()),
-        number => Ok(number),
-    }
 }
 
 /// A finite number from 0.

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::choice::{self, ModelArgs};
 use super::optim::{Optim, ScheduleArg};
-use super::{positive, positive_real};
+use super::{below_one, positive, positive_real};
 use crate::Result;
-use crate::commands::train::{BatchSize, Length, Settings};
+use crate::commands::train::{BatchSize, Growth, Settings};
+use crate::data::Length;
 use crate::exchange::{Kind, Placement};
 use crate::train::{OnNan, Reduce};
 use crate::{Error, commands};
@@ -18,6 +19,7 @@ use crate::{Error, commands};
 /// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
+#[command(group(ArgGroup::new("watched").args(["test", "validation"]).multiple(true)))]
 pub(super) struct Train {
     /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
     #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
@@ -26,23 +28,27 @@ pub(super) struct Train {
     data: PathBuf,
     #[command(flatten)]
     choice: ModelArgs,
-    /// A test set, evaluated during training and at the end.
+    /// A test set, evaluated during training and at the end; only at the end with --validation.
     #[arg(long, value_name = "DATA")]
     test: Option<PathBuf>,
+    /// Hold this share of the training set out, chosen by the seed as `phalanx data split` does, and evaluate it during
+    /// training in place of the test set.
+    #[arg(long, value_name = "SHARE", value_parser = below_one)]
+    validation: Option<f64>,
     /// Stop after this many passes over the data [default: 5, or 1000 with --until-loss or --early-stop].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "steps")]
     epochs: Option<usize>,
     /// Stop after this many steps (updates of the parameters).
     #[arg(long, value_name = "N", value_parser = positive)]
     steps: Option<usize>,
-    /// Stop at the first evaluation whose test loss is at or below X.
-    #[arg(long, value_name = "X", value_parser = positive_real, requires = "test")]
+    /// Stop at the first evaluation whose test (or validation) loss is at or below X.
+    #[arg(long, value_name = "X", value_parser = positive_real, requires = "watched")]
     until_loss: Option<f64>,
-    /// Stop after N evaluations in a row without a lower test loss.
-    #[arg(long, value_name = "N", value_parser = positive, requires = "test")]
+    /// Stop after N evaluations in a row without a lower test (or validation) loss.
+    #[arg(long, value_name = "N", value_parser = positive, requires = "watched")]
     early_stop: Option<usize>,
-    /// Keep the parameters of the evaluation with the lowest test loss instead of the last ones.
-    #[arg(long, requires = "test")]
+    /// Keep the parameters of the evaluation with the lowest test (or validation) loss instead of the last ones.
+    #[arg(long, requires = "watched")]
     keep_best: bool,
     /// Samples that each rank takes in a step [default: 100].
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "global_batch")]
@@ -50,6 +56,17 @@ pub(super) struct Train {
     /// Samples of a step over all ranks together.
     #[arg(long, value_name = "N", value_parser = positive)]
     global_batch: Option<usize>,
+    /// Grow the batch: where --schedule step would multiply the rate by its factor, the batch is divided by it instead
+    /// (schedule), or to the gradient noise scale that ranks measure, at most twice as large each epoch (noise).
+    #[arg(long, value_enum, value_name = "BY")]
+    grow_batch: Option<GrowthArg>,
+    /// Samples of a step over all ranks that --grow-batch does not exceed; from there on the rate falls
+    /// [default: a tenth of the training set].
+    #[arg(long, value_name = "N", value_parser = positive, requires = "grow_batch")]
+    batch_limit: Option<usize>,
+    /// Measure the gradient noise scale: about the largest batch that is worth its samples. Needs 2 ranks or more.
+    #[arg(long)]
+    noise_scale: bool,
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
@@ -70,7 +87,7 @@ pub(super) struct Train {
     /// Names the order of samples and the parameters to start from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Steps between two evaluations of the test set [default: an epoch, or 100 with --until-loss].
+    /// Steps between two evaluations [default: an epoch, or 100 with --until-loss].
     #[arg(long, value_name = "N", value_parser = positive)]
     eval_every: Option<usize>,
     /// Steps between two rows of metrics.csv [default: a tenth of --eval-every].
@@ -84,6 +101,12 @@ pub(super) struct Train {
     force: bool,
     #[command(flatten)]
     optim: Optim,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum GrowthArg {
+    Schedule,
+    Noise,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -135,6 +158,7 @@ impl Train {
             model: self.choice.resolve(self.model)?,
             data: self.data,
             test: self.test,
+            validation: self.validation,
             length: match (self.epochs, self.steps) {
                 (_, Some(steps)) => Length::Steps(steps as u64),
                 (Some(epochs), None) => Length::Epochs(epochs as u64),
@@ -148,6 +172,12 @@ impl Train {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
+            grow: self.grow_batch.map(|by| match by {
+                GrowthArg::Schedule => Growth::Schedule,
+                GrowthArg::Noise => Growth::Noise,
+            }),
+            batch_limit: self.batch_limit,
+            noise_scale: self.noise_scale,
             rule: self.optim.rule()?,
             schedule: self.optim.schedule()?,
             lr_per: self.optim.lr_per,
@@ -170,7 +200,7 @@ impl Train {
         })
     }
 
-    /// Whether only the test loss ends the run.
+    /// Whether only the loss of an evaluation ends the run.
     fn is_endless(&self) -> bool {
         let waits = self.until_loss.is_some() || self.early_stop.is_some();
         waits && self.epochs.is_none() && self.steps.is_none()
@@ -186,6 +216,17 @@ impl Train {
             let problem =
                 "--lr-per and --reduce sum both raise the rate with the number of ranks: give one";
             return Err(Error::Usage(problem.into()));
+        }
+        if matches!(self.grow_batch, Some(GrowthArg::Schedule)) {
+            if !matches!(self.optim.schedule, ScheduleArg::Step) {
+                let problem = "--grow-batch schedule needs --schedule step: it grows the batch where that would lower the rate";
+                return Err(Error::Usage(problem.into()));
+            }
+            // Less than that would grow a batch by no sample at all, many times over.
+            if self.optim.decay_factor.is_some_and(|factor| factor > 0.9) {
+                let problem = "--grow-batch schedule needs a --decay-factor of at most 0.9";
+                return Err(Error::Usage(problem.into()));
+            }
         }
         Ok(())
     }

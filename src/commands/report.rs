@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::train::{BatchSize, Length, Plan, Settings};
+use super::train::{BatchSize, Growth, Plan, Settings};
 use crate::comm::Comm;
+use crate::data::Length;
 use crate::optim::{Rule, Schedule};
-use crate::train::{OnNan, Outcome, RankReport, Reduce, RunFolder, Trainer};
+use crate::train::{Every, OnNan, Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
 #[derive(Serialize)]
@@ -29,9 +30,21 @@ struct Resolved {
     classes: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<String>,
+    /// Share of the data that was held out, and how many samples that is; `samples` are the others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation_samples: Option<usize>,
+    /// The set that was evaluated during training.
+    watched: &'static str,
     exchange: &'static str,
     reduce: Reduce,
     step_batch: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    grow_batch: Option<Growth>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch_limit: Option<usize>,
+    noise_scale: bool,
     steps_per_epoch: u64,
     steps: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,11 +85,17 @@ pub(super) fn settings(
                 .test
                 .as_ref()
                 .map(|path| path.display().to_string()),
+            validation: settings.validation,
+            validation_samples: plan.validation.as_ref().map(|data| data.len()),
+            watched: settings.watched().name(),
             exchange: plan.exchange.describe(),
             reduce: settings.reduce,
-            step_batch: plan.steps.batch,
-            steps_per_epoch: plan.steps.per_epoch(),
-            steps: plan.total,
+            step_batch: plan.steps.batch(0),
+            grow_batch: settings.grow,
+            batch_limit: settings.grow.map(|_| plan.limit),
+            noise_scale: settings.noise_scale,
+            steps_per_epoch: plan.steps.in_epoch(0),
+            steps: plan.steps.total(),
             until_loss: settings.until_loss,
             early_stop: settings.early_stop,
             keep_best: settings.keep_best,
@@ -84,7 +103,7 @@ pub(super) fn settings(
             on_nan: settings.on_nan,
             normalize: settings.normalize,
             seed: settings.seed,
-            eval_every: plan.eval_every,
+            eval_every: plan.eval_every.at_first(&plan.steps),
             log_every: plan.log_every,
             optimizer: settings.rule,
             schedule: plan.schedule.clone(),
@@ -109,25 +128,42 @@ pub(super) fn settings_rows(
             data.shape
         )
     };
+    let first = plan.steps.batch(0);
     let batch = match settings.batch {
-        BatchSize::PerRank(each) => format!("{each} a rank, {} samples a step", plan.steps.batch),
-        BatchSize::Global(all) => {
-            format!("{all} over all ranks, {} samples a step", plan.steps.batch)
+        BatchSize::PerRank(each) => format!("{each} a rank, {first} samples a step"),
+        BatchSize::Global(all) => format!("{all} over all ranks, {first} samples a step"),
+    };
+    let batch = match settings.grow {
+        Some(Growth::Schedule) => {
+            let last = plan.steps.batch(plan.steps.total().saturating_sub(1));
+            format!("{batch}, growing to {last} where the rate would fall")
         }
+        Some(Growth::Noise) => {
+            format!("{batch}, following the gradient noise up to {}", plan.limit)
+        }
+        None => batch,
     };
+    let total = plan.steps.total();
     let length = match settings.length {
-        Length::Epochs(epochs) => format!("{epochs} epochs, {} steps", plan.total),
-        Length::Steps(steps) => format!(
-            "{steps} steps, {:.2} epochs",
-            steps as f64 / plan.steps.per_epoch() as f64
-        ),
+        Length::Epochs(epochs) => match settings.grow {
+            Some(Growth::Noise) => format!("{epochs} epochs, {total} steps or fewer"),
+            _ => format!("{epochs} epochs, {total} steps"),
+        },
+        Length::Steps(steps) => match settings.grow {
+            Some(Growth::Noise) => format!(
+                "{steps} steps, {:.2} epochs or more",
+                plan.steps.epochs(steps)
+            ),
+            _ => format!("{steps} steps, {:.2} epochs", plan.steps.epochs(steps)),
+        },
     };
+    let watched = settings.watched().name();
     let length = match settings.until_loss {
-        Some(loss) => format!("until test loss {loss}, at most {length}"),
+        Some(loss) => format!("until {watched} loss {loss}, at most {length}"),
         None => length,
     };
     let length = match settings.early_stop {
-        Some(n) => format!("{length}, or {n} evaluations without a lower test loss"),
+        Some(n) => format!("{length}, or {n} evaluations without a lower {watched} loss"),
         None => length,
     };
     let optimizer = match settings.clip_norm {
@@ -139,6 +175,10 @@ pub(super) fn settings_rows(
         Reduce::Sum => "sum",
     };
     let optimizer = format!("{optimizer}, gradients by {by}");
+    let train = match &plan.validation {
+        Some(held) => format!("{}, {} more held out", data(&plan.data), held.len()),
+        None => data(&plan.data),
+    };
     vec![
         (
             "ranks",
@@ -152,14 +192,20 @@ pub(super) fn settings_rows(
             "model",
             format!("{}, {} parameters", settings.model, trainer.model.params()),
         ),
-        ("train", data(&plan.data)),
+        ("train", train),
         ("test", plan.test.as_ref().map_or("none".into(), data)),
         ("exchange", plan.exchange.describe().into()),
         ("batch", batch),
         ("length", length),
         ("optimizer", optimizer),
         ("learning rate", plan.schedule.describe()),
-        ("evaluate", format!("every {} steps", plan.eval_every)),
+        (
+            "evaluate",
+            match plan.eval_every {
+                Every::Steps(steps) => format!("every {steps} steps"),
+                Every::Epoch => "every epoch".into(),
+            },
+        ),
         ("seed", settings.seed.to_string()),
         ("run folder", folder.path().display().to_string()),
     ]
@@ -174,6 +220,10 @@ pub(super) struct Result {
     seconds: f64,
     samples_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
+    validation_loss: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    validation_accuracy: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     test_loss: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     test_accuracy: Option<f64>,
@@ -181,7 +231,7 @@ pub(super) struct Result {
     target_step: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     target_seconds: Option<f64>,
-    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    /// Step of the lowest loss of the watched set, where the run ended for want of a lower one.
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_since: Option<u64>,
     /// Step whose parameters are in model.h5, where it is not the last one.
@@ -190,6 +240,11 @@ pub(super) struct Result {
     /// Steps without an update, because a loss or a gradient was not finite.
     skipped: u64,
     eval_every: u64,
+    /// Samples of a step at the end.
+    batch: usize,
+    /// The gradient noise scale at the end, where it was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    noise_scale: Option<f64>,
     /// Share of all ranks' time by part.
     time: BTreeMap<&'static str, f64>,
     checksum: String,
@@ -197,6 +252,7 @@ pub(super) struct Result {
 
 impl Result {
     pub(super) fn new(
+        settings: &Settings,
         outcome: &Outcome,
         ranks: &[RankReport],
         plan: &Plan,
@@ -204,8 +260,8 @@ impl Result {
         seconds: f64,
     ) -> Self {
         // Ranks that step together take the same steps; ranks that do not take different ones.
-        let together =
-            ranks.iter().map(|rank| rank.samples).sum::<u64>() == plan.steps.seen(ranks[0].steps);
+        let together = ranks.iter().map(|rank| rank.samples).sum::<u64>()
+            == trainer.steps().seen(ranks[0].steps);
         let steps = if together {
             ranks[0].steps
         } else {
@@ -225,20 +281,28 @@ impl Result {
             ("evaluate", total(|rank| rank.evaluate_s)),
         ];
         let all = seconds * ranks.len() as f64;
+        let (validation, test) = match settings.watched() {
+            Watched::Validation => (outcome.settled, outcome.test),
+            Watched::Test => (None, outcome.settled),
+        };
         Self {
             steps,
             epochs: samples as f64 / plan.data.len() as f64,
             samples,
             seconds,
             samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
-            test_loss: outcome.settled.map(|tally| tally.mean_loss()),
-            test_accuracy: outcome.settled.map(|tally| tally.accuracy()),
+            validation_loss: validation.map(|tally| tally.mean_loss()),
+            validation_accuracy: validation.map(|tally| tally.accuracy()),
+            test_loss: test.map(|tally| tally.mean_loss()),
+            test_accuracy: test.map(|tally| tally.accuracy()),
             target_step: outcome.reached.map(|(step, _)| step),
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
             stale_since: outcome.stale,
             best_step: outcome.kept,
             skipped,
-            eval_every: plan.eval_every,
+            eval_every: plan.eval_every.at_first(&plan.steps),
+            batch: trainer.moment(outcome.steps).batch,
+            noise_scale: trainer.noise_scale(),
             time: parts
                 .into_iter()
                 .map(|(name, time)| (name, time / all))
@@ -270,6 +334,11 @@ impl Result {
                 ),
             ),
         ];
+        let watched = settings.watched().name();
+        if let (Some(loss), Some(accuracy)) = (self.validation_loss, self.validation_accuracy) {
+            rows.push(("validation loss", format!("{loss:.4}")));
+            rows.push(("validation accuracy", format!("{:.2} %", 100.0 * accuracy)));
+        }
         if let (Some(loss), Some(accuracy)) = (self.test_loss, self.test_accuracy) {
             rows.push(("test loss", format!("{loss:.4}")));
             rows.push(("test accuracy", format!("{:.2} %", 100.0 * accuracy)));
@@ -277,11 +346,11 @@ impl Result {
         if let Some(target) = settings.until_loss {
             rows.push(("target", match (self.target_step, self.target_seconds) {
                 (Some(step), Some(seconds)) => format!(
-                    "test loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
+                    "{watched} loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
                     step.saturating_sub(self.eval_every),
                     self.eval_every
                 ),
-                _ => format!("test loss {target} was not reached"),
+                _ => format!("{watched} loss {target} was not reached"),
             }));
         }
         if self.skipped > 0 {
@@ -291,14 +360,21 @@ impl Result {
         if let Some(step) = self.stale_since {
             rows.push((
                 "stopped early",
-                format!("no lower test loss since step {step}"),
+                format!("no lower {watched} loss since step {step}"),
             ));
         }
         if let Some(step) = self.best_step {
             rows.push((
                 "kept",
-                format!("the parameters of step {step}, whose test loss was lowest"),
+                format!("the parameters of step {step}, whose {watched} loss was lowest"),
             ));
+        }
+        if settings.grow.is_some() {
+            let batch = format!("{} samples a step at the end", self.batch);
+            rows.push(("batch", batch));
+        }
+        if let Some(scale) = self.noise_scale {
+            rows.push(("gradient noise", format!("{scale:.0} samples at the end")));
         }
         let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
             .iter()

@@ -7,22 +7,25 @@ use serde::Serialize;
 
 use super::report;
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Loader, Scaling, Steps};
+use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
-use crate::nn::{self, zoo::Choice};
+use crate::nn::{self, Model, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
-use crate::train::{Goal, Journal, OnNan, Parts, RankReport, Reduce, RunFolder, Trainer, train};
+use crate::train::{
+    CHUNK, Every, Goal, Journal, Need, Noise, OnNan, Parts, RankReport, Reduce, RunFolder, Trainer,
+    Watched, budget, readable, train,
+};
 use crate::{Error, Result};
 
-/// How long to train at the most.
-#[derive(Clone, Copy, Debug, Serialize)]
+/// What makes the batch grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Length {
-    /// Passes over the data.
-    Epochs(u64),
-    /// Updates of the parameters.
-    Steps(u64),
+pub enum Growth {
+    /// The schedule: where the rate would fall.
+    Schedule,
+    /// The gradient noise scale.
+    Noise,
 }
 
 /// How many samples a step takes.
@@ -56,16 +59,24 @@ pub struct Settings {
     pub data: PathBuf,
     /// The test set.
     pub test: Option<PathBuf>,
+    /// Share of the training set that is held out and watched in place of the test set.
+    pub validation: Option<f64>,
     /// How long at the most.
     pub length: Length,
-    /// The test loss to stop at.
+    /// The loss of the watched set to stop at.
     pub until_loss: Option<f64>,
-    /// Evaluations without a lower test loss to stop after.
+    /// Evaluations without a lower loss to stop after.
     pub early_stop: Option<u64>,
-    /// Whether the parameters of the lowest test loss are kept.
+    /// Whether the parameters of the lowest loss are kept.
     pub keep_best: bool,
     /// Samples of a step.
     pub batch: BatchSize,
+    /// What makes the batch grow, if anything.
+    pub grow: Option<Growth>,
+    /// The most samples of a step that it grows to.
+    pub batch_limit: Option<usize>,
+    /// Whether the gradient noise scale is measured.
+    pub noise_scale: bool,
     /// How gradients become updates.
     pub rule: Rule,
     /// The learning rate of every step.
@@ -95,6 +106,37 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The set that is looked at while training goes on.
+    pub(super) fn watched(&self) -> Watched {
+        match self.validation {
+            Some(_) => Watched::Validation,
+            None => Watched::Test,
+        }
+    }
+
+    /// Whether the gradient noise scale is measured, to be shown or to be followed.
+    fn measures_noise(&self) -> bool {
+        self.noise_scale || self.grow == Some(Growth::Noise)
+    }
+
+    /// The most samples of a step, were memory without end; refuses growth and measurement that these ranks cannot do.
+    fn limit(&self, steps: &Steps, exchange: Kind, ranks: usize) -> Result<usize> {
+        if self.measures_noise() && (ranks < 2 || !exchange.is_synchronous()) {
+            let problem = "the gradient noise scale compares the gradients of ranks that take a step together: \
+                it needs 2 ranks or more and an exchange other than one-sided";
+            return Err(Error::Usage(problem.into()));
+        }
+        let batch = steps.batch(0);
+        match (self.grow, self.batch_limit) {
+            (None, _) => Ok(batch),
+            (Some(_), None) => Ok((steps.samples() / 10).max(batch)),
+            (Some(_), Some(limit)) if limit < batch => Err(Error::Usage(format!(
+                "--batch-limit {limit} is below the {batch} samples that a step begins with"
+            ))),
+            (Some(_), Some(limit)) => Ok(limit),
+        }
+    }
+
     /// The schedule for `batch` samples a step.
     fn schedule(&self, batch: usize) -> Result<Schedule> {
         let mut schedule = self.schedule.clone();
@@ -124,20 +166,32 @@ impl Settings {
 pub(super) struct Plan {
     pub(super) data: Arc<Dataset>,
     pub(super) test: Option<Dataset>,
+    /// The part of `data` that is held out; `data` is then the rest.
+    pub(super) validation: Option<Dataset>,
     pub(super) scaling: Scaling,
     pub(super) exchange: Kind,
+    /// Before the batch has grown by noise.
     pub(super) steps: Steps,
-    pub(super) total: u64,
+    /// The most samples of a step.
+    pub(super) limit: usize,
     pub(super) schedule: Schedule,
-    pub(super) eval_every: u64,
+    pub(super) eval_every: Every,
     pub(super) log_every: u64,
 }
 
 impl Plan {
-    fn new(comm: &dyn Comm, settings: &Settings) -> Result<Self> {
+    /// The plan and its model; `memory` is what each rank may take, where that is known.
+    fn new(comm: &dyn Comm, settings: &Settings, memory: Option<u64>) -> Result<(Self, Model)> {
         let ranks = comm.size();
         let exchange = settings.exchange.resolve(comm)?;
-        let data = Dataset::open(&settings.data)?;
+        let whole = Dataset::open(&settings.data)?;
+        let (data, validation) = match settings.validation {
+            Some(share) => {
+                let [data, validation] = split::divide(&whole, share, settings.seed)?;
+                (data, Some(validation))
+            }
+            None => (whole, None),
+        };
         data.enough_for(ranks)?;
         let test = settings.test.as_deref().map(Dataset::open).transpose()?;
         if let Some(test) = &test {
@@ -155,44 +209,65 @@ impl Plan {
             return Err(Error::Usage(problem));
         }
         let batch = settings.batch.of_step(settings.exchange, ranks);
-        let steps = Steps {
-            samples: data.len(),
-            batch,
+        let mut steps = Steps::new(data.len(), batch, settings.length);
+        let mut schedule = settings.schedule(batch)?;
+        let limit = settings.limit(&steps, exchange, ranks)?;
+        let model = settings.model.build(data.shape, data.classes)?;
+        let team = if exchange.is_synchronous() { ranks } else { 1 };
+        // The digest of the parameters needs them once more as bytes.
+        let copies = 1 + u64::from(settings.keep_best);
+        let how = (settings.rule, exchange);
+        let mut need = Need::of(&model, &data, how, ranks, copies);
+        if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
+            need.least = longest.div_ceil(team).min(CHUNK);
+        }
+        let asked = limit;
+        let limit = need.limit(memory, (batch, asked), team, data.len())?;
+        if limit < asked && comm.rank() == 0 {
+            log::warn!(
+                "the batch grows to {limit} samples at most: {asked} would need more than the {} of memory that a rank may take",
+                readable(memory.unwrap_or(0))
+            );
+        }
+        if settings.grow == Some(Growth::Schedule) {
+            schedule.grow(&mut steps, limit);
+        }
+        let eval_every = match (settings.eval_every, settings.until_loss) {
+            (Some(every), _) => Every::Steps(every),
+            (None, Some(_)) => Every::Steps(100),
+            (None, None) => Every::Epoch,
         };
-        let total = match settings.length {
-            Length::Epochs(epochs) => epochs.saturating_mul(steps.per_epoch()),
-            Length::Steps(steps) => steps,
-        };
-        let eval_every = settings
-            .eval_every
-            .unwrap_or_else(|| match settings.until_loss {
-                Some(_) => 100,
-                None => steps.per_epoch(),
-            });
-        let log_every = settings.log_every.unwrap_or((eval_every / 10).max(1));
-        Ok(Self {
+        let tenth = (eval_every.at_first(&steps) / 10).max(1);
+        let log_every = settings.log_every.unwrap_or(tenth);
+        let plan = Self {
             data: Arc::new(data),
             test,
+            validation,
             scaling,
             exchange,
             steps,
-            total,
-            schedule: settings.schedule(batch)?,
+            limit,
+            schedule,
             eval_every,
             log_every,
-        })
+        };
+        Ok((plan, model))
     }
 }
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    let plan = agree(comm, Plan::new(comm, settings))?;
-    let model = settings.model.build(plan.data.shape, plan.data.classes)?;
+    let memory = budget(comm);
+    let (plan, model) = agree(comm, Plan::new(comm, settings, memory))?;
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
-    let (schedule, total) = (plan.schedule.clone(), plan.total);
-    let (steps, reduce, seed) = (plan.steps, settings.reduce, settings.seed);
+    let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
+    let (reduce, seed) = (settings.reduce, settings.seed);
+    let follows = settings.grow == Some(Growth::Noise);
+    let noise = settings
+        .measures_noise()
+        .then(|| Noise::new(follows.then_some(plan.limit)));
     let parts = Parts {
         model,
         loader,
@@ -201,7 +276,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         reduce,
         optimizer,
         schedule,
-        total,
+        noise,
         seed,
         on_nan: settings.on_nan,
     };
@@ -219,7 +294,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
-        let journal = Journal::create(&metrics, steps, plan.log_every, plan.total)?;
+        let journal = Journal::create(
+            &metrics,
+            settings.watched(),
+            plan.log_every,
+            plan.steps.total(),
+        )?;
         Ok((Some(folder), journal))
     };
     let started = if comm.rank() == 0 {
@@ -235,8 +315,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
 
     let exchange = trainer.start(comm, plan.exchange)?;
+    let (watch, test) = match &plan.validation {
+        Some(validation) => (Some(validation), plan.test.as_ref()),
+        None => (plan.test.as_ref(), None),
+    };
     let goal = Goal {
-        test: plan.test.as_ref(),
+        watch,
+        watched: settings.watched(),
+        test,
         eval_every: plan.eval_every,
         until_loss: settings.until_loss,
         early_stop: settings.early_stop,
@@ -247,7 +333,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let seconds = trainer.times.elapsed();
     drop(journal);
 
-    let ranks = RankReport::gather(comm, &trainer, &outcome);
+    let ranks = RankReport::gather(comm, &trainer, settings.watched(), &outcome);
     let finish = |folder: &RunFolder| {
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
         nn::save(
@@ -256,7 +342,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &trainer.params,
             &trainer.scaling,
         )?;
-        let result = report::Result::new(&outcome, &ranks, &plan, &trainer, seconds);
+        let result = report::Result::new(settings, &outcome, &ranks, &plan, &trainer, seconds);
         folder.write("result.toml", &result)?;
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())

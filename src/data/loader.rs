@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
-use super::sampler::{Permutation, Place};
-use super::{Dataset, Scaling};
+use super::sampler::Permutation;
+use super::{Dataset, Place, Scaling};
 use crate::{Error, Result};
 
 /// Below this rate a mapped batch came from the disk and not from memory, so the next one is asked for ahead.

@@ -10,13 +10,14 @@ mod pixels;
 pub mod sampler;
 mod set;
 pub mod split;
+mod steps;
 pub mod synthetic;
 mod writer;
 
 pub use loader::{Batch, Images, Loader};
 pub use pixels::Scaling;
-pub use sampler::{Place, Steps};
 pub use set::Dataset;
+pub use steps::{Length, Place, Steps};
 pub use writer::{Description, SetWriter};
 
 use std::fmt;

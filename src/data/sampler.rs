@@ -1,7 +1,5 @@
 //! The order of samples: a pure function of seed, epoch and position, whatever the number of ranks.
 
-use std::ops::Range;
-
 use crate::rng::Stream;
 
 /// Rounds of the Feistel network; even, so that its two unequal halves end where they began.
@@ -56,47 +54,6 @@ impl Permutation {
     }
 }
 
-/// Where a step's samples are: positions of one epoch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// The epoch, from 0.
-    pub epoch: u64,
-    /// Positions in the epoch's order.
-    pub positions: Range<usize>,
-}
-
-/// How a data set is cut into steps; derived from global numbers only, so that all ranks agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Steps {
-    /// Samples in the data set.
-    pub samples: usize,
-    /// Samples of one step; the last step of an epoch takes what is left.
-    pub batch: usize,
-}
-
-impl Steps {
-    /// Steps in one epoch.
-    pub fn per_epoch(self) -> u64 {
-        self.samples.div_ceil(self.batch) as u64
-    }
-
-    /// The samples of step `step`, counted from 0 over all epochs.
-    pub fn place(self, step: u64) -> Place {
-        let start = (step % self.per_epoch()) as usize * self.batch;
-        let end = (start + self.batch).min(self.samples);
-        Place {
-            epoch: step / self.per_epoch(),
-            positions: start..end,
-        }
-    }
-
-    /// Samples seen after `steps` steps.
-    pub fn seen(self, steps: u64) -> u64 {
-        let (epochs, rest) = (steps / self.per_epoch(), steps % self.per_epoch());
-        epochs * self.samples as u64 + rest * self.batch as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,25 +100,5 @@ mod tests {
             (225.0 - 100.0..225.0 + 100.0).contains(&chi),
             "chi-square {chi}"
         );
-    }
-
-    #[test]
-    fn steps_cover_an_epoch_with_a_short_last_one() {
-        let steps = Steps {
-            samples: 10,
-            batch: 4,
-        };
-        let places: Vec<_> = (0..4).map(|step| steps.place(step)).collect();
-        let place = |epoch, positions| Place { epoch, positions };
-        assert_eq!(
-            places,
-            [
-                place(0, 0..4),
-                place(0, 4..8),
-                place(0, 8..10),
-                place(1, 0..4)
-            ]
-        );
-        assert_eq!([0, 1, 3, 4].map(|n| steps.seen(n)), [0, 4, 10, 14]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::pixels::Pixels;
 use super::{Scaling, Shape, VERSION};
@@ -28,7 +29,9 @@ pub struct Dataset {
     /// What the classes are called; may be empty.
     pub class_names: Vec<String>,
     labels: Vec<u32>,
-    shards: Vec<Shard>,
+    shards: Arc<Vec<Shard>>,
+    /// The samples of the shards that belong to the set, where not all do.
+    chosen: Option<Vec<usize>>,
 }
 
 struct Shard {
@@ -53,6 +56,7 @@ impl Dataset {
     /// Opens a file, or all `*.h5` files of a folder; labels and shapes are checked, pixels when they are used.
     pub fn open(path: &Path) -> Result<Self> {
         let mut set: Option<Self> = None;
+        let mut shards: Vec<Shard> = Vec::new();
         for file in shard_paths(path)? {
             let (head, pixels) = open_shard(&file)?;
             let classes = head
@@ -67,7 +71,8 @@ impl Dataset {
                 provenance: head.provenance,
                 class_names: head.class_names,
                 labels: Vec::new(),
-                shards: Vec::new(),
+                shards: Arc::default(),
+                chosen: None,
             });
             if head.shape != set.shape {
                 return Err(Error::Mismatch {
@@ -77,7 +82,7 @@ impl Dataset {
                     hint: "all shards of a set must have one shape",
                 });
             }
-            let first = set.shards.first().map(|shard| shard.pixels.element());
+            let first = shards.first().map(|shard| shard.pixels.element());
             let (got, first) = (pixels.element(), first.unwrap_or(pixels.element()));
             if got != first {
                 return Err(Error::Mismatch {
@@ -90,13 +95,14 @@ impl Dataset {
             set.classes = set.classes.max(classes);
             let first = set.labels.len();
             set.labels.extend(head.labels);
-            set.shards.push(Shard {
+            shards.push(Shard {
                 path: file,
                 first,
                 pixels,
             });
         }
-        let set = set.expect("a set has at least one shard");
+        let mut set = set.expect("a set has at least one shard");
+        set.shards = Arc::new(shards);
         if set.is_empty() {
             return Err(Error::file(
                 path,
@@ -107,13 +113,32 @@ impl Dataset {
         Ok(set)
     }
 
+    /// A set of some of the samples, in the order given; the pixels stay where they are.
+    pub fn part(&self, chosen: Vec<usize>) -> Self {
+        Self {
+            path: self.path.clone(),
+            shape: self.shape,
+            classes: self.classes,
+            mean: self.mean.clone(),
+            std: self.std.clone(),
+            provenance: self.provenance.clone(),
+            class_names: self.class_names.clone(),
+            labels: chosen.iter().map(|&index| self.labels[index]).collect(),
+            shards: self.shards.clone(),
+            chosen: Some(chosen.into_iter().map(|index| self.row(index)).collect()),
+        }
+    }
+
     /// Refuses a set with fewer samples than ranks.
     pub fn enough_for(&self, ranks: usize) -> Result<()> {
         if self.len() >= ranks {
             return Ok(());
         }
         Err(Error::Mismatch {
-            what: format!("samples in {}", self.path.display()),
+            what: match self.chosen {
+                None => format!("samples in {}", self.path.display()),
+                Some(_) => format!("samples to train on in {}", self.path.display()),
+            },
             expected: format!("at least one for each of {ranks} ranks"),
             got: self.len().to_string(),
             hint: "start fewer ranks, or use more data",
@@ -212,7 +237,13 @@ impl Dataset {
         shard.pixels.hint(row);
     }
 
+    /// The number of sample `index` among all that the shards hold.
+    fn row(&self, index: usize) -> usize {
+        self.chosen.as_ref().map_or(index, |chosen| chosen[index])
+    }
+
     fn locate(&self, index: usize) -> (&Shard, usize) {
+        let index = self.row(index);
         let after = self.shards.partition_point(|shard| shard.first <= index);
         let shard = &self.shards[after - 1];
         (shard, index - shard.first)

@@ -1,4 +1,4 @@
-//! Cutting a validation part off a set, by a seed.
+//! Cutting a validation part off a set, by a seed: as new files, or in place.
 
 use std::path::Path;
 
@@ -26,14 +26,8 @@ pub fn split(
     options: Options,
 ) -> Result<[usize; 2]> {
     let n = data.len();
-    let second = (n as f64 * options.fraction).round() as usize;
-    if !(1..n).contains(&second) {
-        let problem = format!(
-            "a fraction of {} puts {second} of {n} samples aside: both parts need one",
-            options.fraction
-        );
-        return Err(Error::Usage(problem));
-    }
+    let aside = aside(n, options.fraction, options.seed)?;
+    let second = aside.iter().filter(|&&aside| aside).count();
     if same(train, validation) || same(train, &data.path) || same(validation, &data.path) {
         let problem = "the set and its two parts need three different names";
         return Err(Error::Usage(format!(
@@ -43,9 +37,6 @@ pub fn split(
             validation.display()
         )));
     }
-    let order = Permutation::new(n, options.seed, 0);
-    let mut aside = vec![false; n];
-    (0..second).for_each(|k| aside[order.at(k)] = true);
     let open = |path: &Path, samples, part: &str| {
         let source = if data.provenance.is_empty() {
             data.path.display().to_string()
@@ -81,6 +72,31 @@ pub fn split(
         writer.finish()?;
     }
     Ok([n - second, second])
+}
+
+/// The part of `data` to train on and the part to validate on: the samples that `split` would copy, where they are.
+pub fn divide(data: &Dataset, fraction: f64, seed: u64) -> Result<[Dataset; 2]> {
+    let aside = aside(data.len(), fraction, seed)?;
+    let part = |second| {
+        let chosen = (0..aside.len()).filter(|&index| aside[index] == second);
+        data.part(chosen.collect())
+    };
+    Ok([part(false), part(true)])
+}
+
+/// Which of `n` samples go to the second part.
+fn aside(n: usize, fraction: f64, seed: u64) -> Result<Vec<bool>> {
+    let second = (n as f64 * fraction).round() as usize;
+    if !(1..n).contains(&second) {
+        let problem = format!(
+            "a fraction of {fraction} puts {second} of {n} samples aside: both parts need one"
+        );
+        return Err(Error::Usage(problem));
+    }
+    let order = Permutation::new(n, seed, 0);
+    let mut aside = vec![false; n];
+    (0..second).for_each(|k| aside[order.at(k)] = true);
+    Ok(aside)
 }
 
 /// Whether two paths name one file, be it there already or not.

@@ -1,6 +1,6 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
-//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 4) bytes. The simple, portable exchange.
+//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 5) bytes. The simple, portable exchange.
 
 use std::time::Instant;
 
@@ -19,22 +19,18 @@ pub struct AllReduce<'c> {
     params: Vec<f32>,
     /// Gradients, and the tail behind them.
     values: Vec<f32>,
-    next: u64,
-    end: u64,
     taken: u64,
     /// Share of the exchange that was waiting, when last measured.
     waiting: f64,
 }
 
 impl<'c> AllReduce<'c> {
-    /// Takes `steps` steps from `params`, equal on every rank.
-    pub fn new(comm: &'c dyn Comm, steps: u64, params: Vec<f32>) -> Self {
+    /// Takes steps from `params`, equal on every rank.
+    pub fn new(comm: &'c dyn Comm, params: Vec<f32>) -> Self {
         Self {
             comm,
             values: vec![0.0; params.len() + Tail::LEN],
             params,
-            next: 0,
-            end: steps,
             taken: 0,
             waiting: 0.0,
         }
@@ -44,12 +40,6 @@ impl<'c> AllReduce<'c> {
 impl Exchange for AllReduce<'_> {
     fn team(&self) -> &dyn Comm {
         self.comm
-    }
-
-    fn claim(&mut self) -> Result<Option<u64>> {
-        let claimed = (self.next < self.end).then_some(self.next);
-        self.next += 1;
-        Ok(claimed)
     }
 
     fn params(&self) -> &[f32] {

@@ -50,17 +50,12 @@ impl Kind {
         !matches!(self, Self::OneSided(_))
     }
 
-    /// Starts the exchange of `steps` steps from `params`, equal on every rank; *collective*.
-    pub fn start<'c>(
-        self,
-        comm: &'c dyn Comm,
-        steps: u64,
-        params: Vec<f32>,
-    ) -> Result<Box<dyn Exchange + 'c>> {
+    /// Starts the exchange from `params`, equal on every rank; *collective*.
+    pub fn start<'c>(self, comm: &'c dyn Comm, params: Vec<f32>) -> Result<Box<dyn Exchange + 'c>> {
         Ok(match self.resolve(comm)? {
-            Self::NodeShared => Box::new(NodeShared::new(comm, steps, &params)?),
-            Self::Auto | Self::AllReduce => Box::new(AllReduce::new(comm, steps, params)),
-            Self::OneSided(placement) => Box::new(OneSided::new(comm, steps, placement, params)?),
+            Self::NodeShared => Box::new(NodeShared::new(comm, &params)?),
+            Self::Auto | Self::AllReduce => Box::new(AllReduce::new(comm, params)),
+            Self::OneSided(placement) => Box::new(OneSided::new(comm, placement, params)?),
         })
     }
 }

@@ -23,8 +23,11 @@ use crate::optim::Mover;
 pub trait Exchange {
     /// The ranks that take one step together: all of them, or this one alone.
     fn team(&self) -> &dyn Comm;
-    /// The next step for this rank's team, or none when all are taken.
-    fn claim(&mut self) -> Result<Option<u64>>;
+    /// The step that this rank's team takes next, from 0; it has `claimed` so many before. A team of all ranks takes one
+    /// after the other.
+    fn claim(&mut self, claimed: u64) -> Result<u64> {
+        Ok(claimed)
+    }
     /// The parameters as this rank sees them.
     fn params(&self) -> &[f32];
     /// What a rank's share of a step is computed with.
@@ -32,7 +35,7 @@ pub trait Exchange {
     /// Moves the parameters one step along the team's gradients at the rate `lr`, unless a rank has a fault. Gives the
     /// sum of the team's tails.
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)>;
-    /// No rank claims another step.
+    /// Any step claimed from now on is past the end of every run.
     fn finish(&mut self) -> Result<()>;
     /// Ends the exchange and gives every rank the same parameters; *collective* over all ranks.
     fn settle(self: Box<Self>) -> Result<Vec<f32>>;

@@ -17,32 +17,19 @@ use crate::optim::Mover;
 pub struct NodeShared<'c> {
     comm: &'c dyn Comm,
     slices: Slices<'c>,
-    next: u64,
-    end: u64,
 }
 
 impl<'c> NodeShared<'c> {
-    /// Takes `steps` steps from `params`, equal on every rank; all ranks must be on one node; *collective*.
-    pub fn new(comm: &'c dyn Comm, steps: u64, params: &[f32]) -> Result<Self> {
+    /// Takes steps from `params`, equal on every rank; all ranks must be on one node; *collective*.
+    pub fn new(comm: &'c dyn Comm, params: &[f32]) -> Result<Self> {
         let slices = Slices::new(comm, params, Tail::LEN)?;
-        Ok(Self {
-            comm,
-            slices,
-            next: 0,
-            end: steps,
-        })
+        Ok(Self { comm, slices })
     }
 }
 
 impl Exchange for NodeShared<'_> {
     fn team(&self) -> &dyn Comm {
         self.comm
-    }
-
-    fn claim(&mut self) -> Result<Option<u64>> {
-        let claimed = (self.next < self.end).then_some(self.next);
-        self.next += 1;
-        Ok(claimed)
     }
 
     fn params(&self) -> &[f32] {

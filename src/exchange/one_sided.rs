@@ -41,19 +41,13 @@ pub struct OneSided<'c> {
     alone: Box<dyn Comm>,
     window: Box<dyn Window>,
     placement: Placement,
-    end: u64,
     params: Vec<f32>,
     grads: Vec<f32>,
 }
 
 impl<'c> OneSided<'c> {
-    /// Publishes `params`, equal on every rank, for `steps` steps of all ranks together; *collective*.
-    pub fn new(
-        comm: &'c dyn Comm,
-        steps: u64,
-        placement: Placement,
-        params: Vec<f32>,
-    ) -> Result<Self> {
+    /// Publishes `params`, equal on every rank; *collective*.
+    pub fn new(comm: &'c dyn Comm, placement: Placement, params: Vec<f32>) -> Result<Self> {
         let mine = placement.part(params.len(), comm.size(), comm.rank());
         let window = comm.window(&params[mine])?;
         Ok(Self {
@@ -61,7 +55,6 @@ impl<'c> OneSided<'c> {
             alone: comm.split(comm.rank()),
             window,
             placement,
-            end: steps,
             grads: vec![0.0; params.len()],
             params,
         })
@@ -88,9 +81,8 @@ impl Exchange for OneSided<'_> {
         &*self.alone
     }
 
-    fn claim(&mut self) -> Result<Option<u64>> {
-        let claimed = self.window.fetch_add(0, 1)?;
-        Ok((claimed < self.end).then_some(claimed))
+    fn claim(&mut self, _claimed: u64) -> Result<u64> {
+        self.window.fetch_add(0, 1)
     }
 
     fn params(&self) -> &[f32] {

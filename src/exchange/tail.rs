@@ -9,11 +9,13 @@ pub struct Tail {
     pub tally: Tally,
     /// How many ranks have a loss or a gradient that is not finite: then no parameter moves.
     pub faults: u64,
+    /// Squared norm of the rank's mean gradient times its share of the samples, where noise is measured.
+    pub norm: f64,
 }
 
 impl Tail {
     /// Values it takes.
-    pub const LEN: usize = 4;
+    pub const LEN: usize = 5;
 
     /// Writes it behind gradients.
     pub(super) fn write(self, values: &mut [f32]) {
@@ -27,12 +29,13 @@ impl Tail {
             correct as f32,
             count as f32,
             self.faults as f32,
+            self.norm as f32,
         ]);
     }
 
     /// Reads what `write` wrote, or sums of it.
     pub(super) fn read(values: &[f32]) -> Self {
-        let &[loss, correct, count, faults] = values else {
+        let &[loss, correct, count, faults, norm] = values else {
             unreachable!("a tail has {} values", Self::LEN)
         };
         Self {
@@ -42,6 +45,7 @@ impl Tail {
                 count: count as u64,
             },
             faults: faults as u64,
+            norm: f64::from(norm),
         }
     }
 }

@@ -18,7 +18,7 @@ enum View {
     Bar(ProgressBar),
     Lines {
         what: &'static str,
-        total: u64,
+        total: Cell<u64>,
         done: Cell<u64>,
         start: Instant,
         last: Cell<Instant>,
@@ -33,7 +33,7 @@ impl Progress {
             let (done, last) = (Cell::new(0), Cell::new(now));
             return Self(View::Lines {
                 what,
-                total,
+                total: Cell::new(total),
                 done,
                 start: now,
                 last,
@@ -64,10 +64,20 @@ impl Progress {
                 done.set(done.get() + n);
                 if last.get().elapsed() >= INTERVAL {
                     last.set(Instant::now());
-                    let (done, seconds) = (done.get(), start.elapsed().as_secs());
+                    let (done, total, seconds) =
+                        (done.get(), total.get(), start.elapsed().as_secs());
                     eprintln!("{what}: {done} of {total} after {seconds} s");
                 }
             }
+        }
+    }
+
+    /// The whole is another than was thought.
+    pub fn set_total(&self, n: u64) {
+        match &self.0 {
+            View::Bar(bar) if bar.length() != Some(n) => bar.set_length(n),
+            View::Bar(_) => {}
+            View::Lines { total, .. } => total.set(n),
         }
     }
 

@@ -3,6 +3,7 @@
 mod adam;
 mod clip;
 mod lars;
+mod measured;
 mod momentum;
 mod mover;
 mod rule;
@@ -12,6 +13,7 @@ mod sgd;
 pub use adam::Adam;
 pub use clip::Clip;
 pub use lars::Lars;
+pub use measured::Measured;
 pub use momentum::Momentum;
 pub use mover::Mover;
 pub use rule::Rule;
@@ -40,6 +42,11 @@ pub trait Optimizer {
 
     /// Replaces each gradient of a piece by the amount to add to its parameter.
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]);
+
+    /// The squared norm of the whole gradient of the last update, where it was measured.
+    fn norm(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// What an update needs to know besides parameters and gradients.
@@ -76,7 +83,7 @@ impl Memory {
 }
 
 /// The sum of squares.
-fn squares(values: &[f32]) -> f64 {
+pub(crate) fn squares(values: &[f32]) -> f64 {
     values.iter().map(|&value| f64::from(value).powi(2)).sum()
 }
 

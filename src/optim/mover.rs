@@ -77,6 +77,11 @@ impl Mover {
             .update(&Step { lr, at: 0, sums }, params, grads);
     }
 
+    /// The squared norm of the whole gradient of the last step, where the optimizer measures it.
+    pub fn norm(&self) -> Option<f64> {
+        self.optimizer.norm()
+    }
+
     fn begin(&mut self, part: Range<usize>) {
         if !self.begun {
             self.optimizer.begin(part);

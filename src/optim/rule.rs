@@ -92,6 +92,15 @@ impl Rule {
         }
     }
 
+    /// Values that it remembers of each parameter.
+    pub fn state(self) -> u64 {
+        match self {
+            Self::Sgd { .. } => 0,
+            Self::Momentum { .. } | Self::Nesterov { .. } | Self::Lars { .. } => 1,
+            Self::Adam { .. } | Self::AdamW { .. } => 2,
+        }
+    }
+
     /// As the user reads it.
     pub fn describe(self) -> String {
         let (name, decay) = match self {

@@ -4,6 +4,8 @@ use std::f64::consts::PI;
 
 use serde::Serialize;
 
+use crate::data::Steps;
+
 /// A rate that rises to its peak and falls again.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Schedule {
@@ -13,6 +15,8 @@ pub struct Schedule {
     pub warmup: Warmup,
     /// How it falls.
     pub decay: Decay,
+    /// How many of the first falls leave the rate as it is, because the batch grew instead.
+    pub grown: u64,
 }
 
 /// How long the rate rises in equal amounts from zero to the peak.
@@ -62,6 +66,7 @@ impl Schedule {
             lr,
             warmup: Warmup::Steps(0),
             decay: Decay::Constant,
+            grown: 0,
         }
     }
 
@@ -71,19 +76,44 @@ impl Schedule {
         self
     }
 
-    /// The rate of `step`, from 0, in a run of `total` steps with `per_epoch` of them in an epoch.
-    pub fn at(&self, step: u64, per_epoch: u64, total: u64) -> f32 {
-        let warmup = self.warmup.steps(per_epoch);
+    /// Lets the batch grow where the rate would fall, by the inverse of the factor, for as long as it stays within `limit`
+    /// (Smith et al. 2018); from then on the rate falls.
+    pub fn grow(&mut self, steps: &mut Steps, limit: usize) {
+        let Decay::Step { factor, epochs } = &self.decay else {
+            return;
+        };
+        let first = steps.batch(0) as f64;
+        for epoch in epochs.begin() {
+            // From the first batch each time: rounding does not add up.
+            let batch = (first / factor.powi(self.grown as i32 + 1)).round();
+            if batch > limit as f64 || steps.first(epoch) >= steps.total() {
+                return;
+            }
+            steps.grow(epoch, batch as usize);
+            self.grown += 1;
+        }
+    }
+
+    /// Whether warm-up is over before `step`.
+    pub fn is_warm(&self, step: u64, steps: &Steps) -> bool {
+        step >= self.warmup.steps(steps)
+    }
+
+    /// The rate of `step`, from 0, among `steps`.
+    pub fn at(&self, step: u64, steps: &Steps) -> f32 {
+        let warmup = self.warmup.steps(steps);
         let peak = f64::from(self.lr);
         let rate = match &self.decay {
             Decay::Constant => peak,
             Decay::Step { factor, epochs } => {
-                let times = epochs.passed(step / per_epoch).min(1 << 20);
-                peak * factor.powi(times as i32)
+                let passed = epochs.passed(steps.place(step).epoch).min(1 << 20);
+                peak * factor.powi(passed.saturating_sub(self.grown) as i32)
             }
             Decay::Cosine { floor } => {
-                let (done, all) = (step.saturating_sub(warmup), total.saturating_sub(warmup));
-                let part = (done as f64 / all.max(1) as f64).min(1.0);
+                let (begin, now) = (steps.progress(warmup), steps.progress(step));
+                let part = ((now - begin) / (1.0 - begin)).clamp(0.0, 1.0);
+                // Warm-up to the end leaves nothing to fall.
+                let part = if part.is_nan() { 0.0 } else { part };
                 let floor = f64::from(*floor);
                 floor + (peak - floor) * 0.5 * (1.0 + (PI * part).cos())
             }
@@ -118,15 +148,27 @@ impl Schedule {
 }
 
 impl Warmup {
-    fn steps(self, per_epoch: u64) -> u64 {
+    fn steps(self, steps: &Steps) -> u64 {
         match self {
             Self::Steps(steps) => steps,
-            Self::Epochs(epochs) => (epochs * per_epoch as f64).round() as u64,
+            Self::Epochs(epochs) => steps.of(epochs),
         }
     }
 }
 
 impl Epochs {
+    /// All of them, in order.
+    fn begin(&self) -> Box<dyn Iterator<Item = u64>> {
+        match *self {
+            Self::Every(n) => Box::new((1..).map(move |i: u64| i.saturating_mul(n))),
+            Self::At(ref list) => {
+                let mut list = list.clone();
+                list.sort_unstable();
+                Box::new(list.into_iter())
+            }
+        }
+    }
+
     /// How many of them have begun when `epoch` has.
     fn passed(&self, epoch: u64) -> u64 {
         match self {
@@ -139,12 +181,20 @@ impl Epochs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::data::Length;
 
     /// Rates of a peak of 0.8 at the steps given, with 10 steps an epoch and 100 in all.
     fn rates<const N: usize>(warmup: Warmup, decay: Decay, steps: [u64; N]) -> [f32; N] {
         let lr = 0.8;
-        let schedule = Schedule { lr, warmup, decay };
-        steps.map(|step| (schedule.at(step, 10, 100) * 1e5).round() / 1e5)
+        let grown = 0;
+        let schedule = Schedule {
+            lr,
+            warmup,
+            decay,
+            grown,
+        };
+        let run = Steps::new(50, 5, Length::Epochs(10));
+        steps.map(|step| (schedule.at(step, &run) * 1e5).round() / 1e5)
     }
 
     const NO_WARMUP: Warmup = Warmup::Steps(0);
@@ -152,7 +202,8 @@ mod tests {
     #[test]
     fn a_constant_rate_is_the_one_given_to_the_last_bit() {
         let schedule = Schedule::constant(0.1);
-        assert!([0, 1, 99, 1 << 50].map(|step| schedule.at(step, 7, 100)) == [0.1; 4]);
+        let run = Steps::new(700, 100, Length::Steps(100));
+        assert!([0, 1, 99, 1 << 50].map(|step| schedule.at(step, &run)) == [0.1; 4]);
     }
 
     #[test]
@@ -199,6 +250,27 @@ mod tests {
     fn warm_up_longer_than_the_run_only_rises() {
         let rates = rates(Warmup::Steps(1000), Decay::Cosine { floor: 0.0 }, [0, 99]);
         assert_eq!(rates, [0.0008, 0.08]);
+    }
+
+    #[test]
+    fn the_batch_grows_instead_of_the_rate_until_its_limit() {
+        let factor = 0.2;
+        for epochs in [Epochs::Every(2), Epochs::At(vec![6, 2, 4, 8])] {
+            let mut schedule = Schedule::constant(0.5);
+            schedule.decay = Decay::Step { factor, epochs };
+            let mut run = Steps::new(60_000, 100, Length::Epochs(9));
+            schedule.grow(&mut run, 6000);
+            let at = |epoch| {
+                let step = run.first(epoch);
+                (run.batch(step), schedule.at(step, &run))
+            };
+            assert_eq!([at(0), at(1)], [(100, 0.5); 2]);
+            assert_eq!([at(2), at(3)], [(500, 0.5); 2]);
+            assert_eq!([at(4), at(5)], [(2500, 0.5); 2]);
+            assert_eq!([at(6), at(7)], [(2500, 0.1); 2]);
+            assert_eq!(at(8), (2500, 0.02));
+            assert_eq!(run.total(), 2 * 600 + 2 * 120 + 5 * 24);
+        }
     }
 
     #[test]

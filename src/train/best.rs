@@ -3,7 +3,7 @@
 use crate::comm::Comm;
 use crate::nn::{Model, Tally};
 
-/// The lowest test loss of a run, on the ranks that evaluate.
+/// The lowest loss of a run's watched set, on the ranks that evaluate.
 pub struct Best {
     loss: f64,
     step: u64,

@@ -6,7 +6,7 @@ use crate::data::{Batch, Dataset, Scaling};
 use crate::nn::{Model, Tally};
 
 /// Samples that go through the model at once.
-const CHUNK: usize = 256;
+pub const CHUNK: usize = 256;
 
 /// Losses and right answers over `data`, each rank of `team` taking a block; *collective* over `team`.
 pub fn evaluate(

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use super::Times;
-use crate::data::Steps;
+use super::{Times, Watched};
 use crate::nn::Tally;
 use crate::observe::Progress;
 use crate::{Error, Result};
@@ -25,9 +24,51 @@ struct Row {
     loss: Option<f64>,
     accuracy: Option<f64>,
     lr: f32,
+    batch: usize,
+    noise_scale: Option<f64>,
     samples_per_s: Option<f64>,
-    test_loss: Option<f64>,
-    test_accuracy: Option<f64>,
+    watched_loss: Option<f64>,
+    watched_accuracy: Option<f64>,
+}
+
+/// The columns' names, where `watched` was evaluated.
+fn header(watched: Watched) -> [String; 12] {
+    let name = watched.name();
+    let (loss, accuracy) = (format!("{name}_loss"), format!("{name}_accuracy"));
+    [
+        "step",
+        "epoch",
+        "samples",
+        "seconds",
+        "loss",
+        "accuracy",
+        "lr",
+        "batch",
+        "noise_scale",
+        "samples_per_s",
+        &loss,
+        &accuracy,
+    ]
+    .map(str::to_owned)
+}
+
+/// Where a run is after a step.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Steps taken, and in the whole run as far as that is known.
+    pub step: u64,
+    /// See `step`.
+    pub total: u64,
+    /// Passes over the data.
+    pub epoch: f64,
+    /// Samples seen.
+    pub samples: u64,
+    /// Learning rate of the last step.
+    pub lr: f32,
+    /// Samples of a step.
+    pub batch: usize,
+    /// The gradient noise scale in samples, where it is known.
+    pub noise_scale: Option<f64>,
 }
 
 /// Takes note of steps and evaluations; on ranks other than the first it does nothing.
@@ -37,9 +78,7 @@ struct Book {
     file: csv::Writer<File>,
     path: std::path::PathBuf,
     progress: Progress,
-    steps: Steps,
-    /// Learning rate of the last step.
-    lr: f32,
+    watched: Watched,
     every: u64,
     /// What came since the last row.
     recent: Tally,
@@ -56,14 +95,20 @@ impl Journal {
     }
 
     /// Starts `metrics.csv` at `path`, with a row each `every` steps of `total`.
-    pub fn create(path: &Path, steps: Steps, every: u64, total: u64) -> Result<Self> {
+    pub fn create(path: &Path, watched: Watched, every: u64, total: u64) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;
+        let mut file = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(file);
+        let begun = file.write_record(header(watched));
+        begun
+            .map_err(std::io::Error::other)
+            .map_err(Error::io("write", path))?;
         Ok(Self(Some(Book {
-            file: csv::Writer::from_writer(file),
+            file,
             path: path.to_path_buf(),
             progress: Progress::new("training", total),
-            steps,
-            lr: 0.0,
+            watched,
             every,
             recent: Tally::default(),
             last: (0, 0.0, 0),
@@ -71,67 +116,65 @@ impl Journal {
         })))
     }
 
-    /// After a step at the rate `lr`; if it is `tested` next, the row waits for that.
+    /// After a step; if it is `tested` next, the row waits for that.
     pub fn trained(
         &mut self,
         times: &Times,
-        step: u64,
+        moment: &Moment,
         tally: Tally,
-        lr: f32,
         tested: bool,
     ) -> Result<()> {
         let Some(book) = &mut self.0 else {
             return Ok(());
         };
         book.recent = book.recent.plus(tally);
-        book.lr = lr;
-        if tested || step / book.every == book.last.0 / book.every {
+        if tested || moment.step / book.every == book.last.0 / book.every {
             return Ok(());
         }
-        book.row(times, step, None)
+        book.row(times, moment, None)
     }
 
     /// After an evaluation.
-    pub fn tested(&mut self, times: &Times, step: u64, tally: Tally) -> Result<()> {
+    pub fn tested(&mut self, times: &Times, moment: &Moment, tally: Tally) -> Result<()> {
         let Some(book) = &mut self.0 else {
             return Ok(());
         };
         // Short epochs need no line each: the last one told is recent, and the table at the end has the result.
         if book.told.is_none_or(|told| told.elapsed() >= BETWEEN_LINES) {
             book.told = Some(Instant::now());
-            let epoch = book.epoch(step);
+            let Moment { step, epoch, .. } = moment;
             let (loss, accuracy) = (tally.mean_loss(), 100.0 * tally.accuracy());
+            let name = book.watched.name();
             book.progress.line(&format!(
-                "step {step:>7}  epoch {epoch:6.2}  test loss {loss:.4}  test accuracy {accuracy:.2} %"
+                "step {step:>7}  epoch {epoch:6.2}  {name} loss {loss:.4}  {name} accuracy {accuracy:.2} %"
             ));
         }
-        book.row(times, step, Some(tally))
+        book.row(times, moment, Some(tally))
     }
 }
 
 impl Book {
-    fn epoch(&self, step: u64) -> f64 {
-        self.steps.seen(step) as f64 / self.steps.samples as f64
-    }
-
-    fn row(&mut self, times: &Times, step: u64, test: Option<Tally>) -> Result<()> {
-        let samples = self.steps.seen(step);
+    fn row(&mut self, times: &Times, moment: &Moment, test: Option<Tally>) -> Result<()> {
+        let Moment { step, samples, .. } = *moment;
         let (last_step, last_seconds, last_samples) = self.last;
         let (seconds, count) = (times.training(), self.recent.count);
         let speed = (samples - last_samples) as f64 / (seconds - last_seconds).max(1e-9);
         let some = (count > 0).then_some(self.recent);
         let row = Row {
             step,
-            epoch: round(self.epoch(step), 1e4),
+            epoch: round(moment.epoch, 1e4),
             samples,
             seconds: round(times.elapsed(), 1e6),
             loss: some.map(|tally| round(tally.mean_loss(), 1e6)),
             accuracy: some.map(|tally| round(tally.accuracy(), 1e6)),
-            lr: self.lr,
+            lr: moment.lr,
+            batch: moment.batch,
+            noise_scale: moment.noise_scale.map(|scale| round(scale, 10.0)),
             samples_per_s: some.map(|_| speed.round()),
-            test_loss: test.map(|tally| round(tally.mean_loss(), 1e6)),
-            test_accuracy: test.map(|tally| round(tally.accuracy(), 1e6)),
+            watched_loss: test.map(|tally| round(tally.mean_loss(), 1e6)),
+            watched_accuracy: test.map(|tally| round(tally.accuracy(), 1e6)),
         };
+        self.progress.set_total(moment.total);
         self.progress.add(step - last_step);
         if let (Some(loss), Some(accuracy)) = (row.loss, row.accuracy) {
             self.progress.note(|| {

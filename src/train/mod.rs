@@ -3,35 +3,89 @@
 mod best;
 mod evaluation;
 mod journal;
+mod memory;
+mod noise;
 mod ranks;
 mod run_folder;
 mod statistics;
 mod trainer;
 
 pub use best::Best;
-pub use evaluation::evaluate;
-pub use journal::Journal;
+pub use evaluation::{CHUNK, evaluate};
+pub use journal::{Journal, Moment};
+pub use memory::{Need, budget, readable};
+pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, Times};
 pub use run_folder::RunFolder;
 pub use trainer::{OnNan, Parts, Reduce, Trainer};
 
 use crate::Result;
 use crate::comm::Comm;
-use crate::data::Dataset;
+use crate::data::{Dataset, Steps};
 use crate::exchange::Exchange;
 use crate::nn::Tally;
 
-/// When to look at the test set, and when to stop early.
+/// Which set is looked at while training goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The test set.
+    Test,
+    /// A part of the training set that is not trained on.
+    Validation,
+}
+
+impl Watched {
+    /// As the user reads it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Test => "test",
+            Self::Validation => "validation",
+        }
+    }
+}
+
+/// From one evaluation to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// So many steps.
+    Steps(u64),
+    /// An epoch.
+    Epoch,
+}
+
+impl Every {
+    /// How many evaluations are due after `taken` of `steps`.
+    pub fn due(self, taken: u64, steps: &Steps) -> u64 {
+        match self {
+            Self::Steps(every) => taken / every,
+            Self::Epoch => steps.place(taken).epoch,
+        }
+    }
+
+    /// Steps of it in the first epoch of `steps`.
+    pub fn at_first(self, steps: &Steps) -> u64 {
+        match self {
+            Self::Steps(every) => every,
+            Self::Epoch => steps.in_epoch(0),
+        }
+    }
+}
+
+/// When to look at the watched set, and when to stop early.
 pub struct Goal<'a> {
-    /// The test set, if there is one.
+    /// The set to look at, if there is one.
+    pub watch: Option<&'a Dataset>,
+    /// Which set that is.
+    pub watched: Watched,
+    /// A test set that is evaluated once, when all else is over.
     pub test: Option<&'a Dataset>,
-    /// Steps between two evaluations.
-    pub eval_every: u64,
-    /// Stop at the first evaluation with a test loss at or below this.
+    /// From one evaluation to the next.
+    pub eval_every: Every,
+    /// Stop at the first evaluation with a loss at or below this.
     pub until_loss: Option<f64>,
-    /// Stop after this many evaluations without a lower test loss.
+    /// Stop after this many evaluations without a lower loss.
     pub early_stop: Option<u64>,
-    /// End with the parameters of the lowest test loss instead of the last ones.
+    /// End with the parameters of the lowest loss instead of the last ones.
     pub keep_best: bool,
 }
 
@@ -42,17 +96,19 @@ pub struct Outcome {
     pub steps: u64,
     /// Step and seconds at the evaluation that met the target loss.
     pub reached: Option<(u64, f64)>,
-    /// Step of the lowest test loss, where the run ended for want of a lower one.
+    /// Step of the lowest loss of the watched set, where the run ended for want of a lower one.
     pub stale: Option<u64>,
     /// Step whose parameters were kept, where the last ones were worse.
     pub kept: Option<u64>,
-    /// Test result of this rank's own parameters at its last step.
+    /// What the watched set gave with this rank's own parameters at its last step.
     pub own: Option<Tally>,
-    /// Test result of the parameters that all ranks agreed on.
+    /// What the watched set gave with the parameters that all ranks agreed on.
     pub settled: Option<Tally>,
+    /// What the test set gave with them, where another set was watched.
+    pub test: Option<Tally>,
 }
 
-/// Trains until the exchange has no more steps or the goal is met; *collective*.
+/// Trains until there are no more steps or the goal is met; *collective*.
 pub fn train(
     comm: &dyn Comm,
     mut exchange: Box<dyn Exchange + '_>,
@@ -70,15 +126,17 @@ pub fn train(
         ahead = trainer.claim(&mut *exchange)?;
         let tally = trainer.step(&mut *exchange, step)?;
         outcome.steps = step + 1;
-        let due = observes && outcome.steps / goal.eval_every > evaluated;
-        let (lr, tested) = (trainer.lr(step), due && goal.test.is_some());
-        journal.trained(&trainer.times, outcome.steps, tally, lr, tested)?;
-        let Some(test) = goal.test.filter(|_| due) else {
+        let count = goal.eval_every.due(outcome.steps, trainer.steps());
+        let due = observes && count > evaluated;
+        let moment = trainer.moment(outcome.steps);
+        let tested = due && goal.watch.is_some();
+        journal.trained(&trainer.times, &moment, tally, tested)?;
+        let Some(watch) = goal.watch.filter(|_| due) else {
             continue;
         };
-        evaluated = outcome.steps / goal.eval_every;
-        let tally = trainer.evaluate(exchange.team(), exchange.params(), test)?;
-        journal.tested(&trainer.times, outcome.steps, tally)?;
+        evaluated = count;
+        let tally = trainer.evaluate(exchange.team(), exchange.params(), watch)?;
+        journal.tested(&trainer.times, &moment, tally)?;
         if goal
             .until_loss
             .is_some_and(|target| tally.mean_loss() <= target)
@@ -94,12 +152,12 @@ pub fn train(
     }
     let together = exchange.team().size() == comm.size();
     outcome.own = goal
-        .test
-        .map(|test| trainer.evaluate(exchange.team(), exchange.params(), test))
+        .watch
+        .map(|watch| trainer.evaluate(exchange.team(), exchange.params(), watch))
         .transpose()?;
     trainer.settle(comm, exchange)?;
-    outcome.settled = match goal.test {
-        Some(test) if !together => Some(trainer.evaluate_settled(comm, test)?),
+    outcome.settled = match goal.watch {
+        Some(watch) if !together => Some(trainer.evaluate_settled(comm, watch)?),
         _ => outcome.own,
     };
     outcome.kept = best.restore(
@@ -108,9 +166,13 @@ pub fn train(
         &mut trainer.params,
         &mut trainer.model,
     );
-    if let Some(test) = goal.test.filter(|_| outcome.kept.is_some()) {
-        outcome.settled = Some(trainer.evaluate_settled(comm, test)?);
+    if let Some(watch) = goal.watch.filter(|_| outcome.kept.is_some()) {
+        outcome.settled = Some(trainer.evaluate_settled(comm, watch)?);
     }
-    trainer.check_end(comm, &outcome)?;
+    outcome.test = goal
+        .test
+        .map(|test| trainer.evaluate_settled(comm, test))
+        .transpose()?;
+    trainer.check_end(comm, goal.watched, &outcome)?;
     Ok(outcome)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Trainer};
+use super::{Outcome, Trainer, Watched};
 use crate::comm::Comm;
 use crate::exchange::Spent;
 use crate::{Error, Result};
@@ -26,7 +26,7 @@ pub struct Times {
     pub exchange: Duration,
     /// Waiting for other ranks.
     pub wait: Duration,
-    /// Evaluating the test set.
+    /// Evaluating.
     pub evaluate: Duration,
 }
 
@@ -105,6 +105,8 @@ pub struct RankReport {
     pub evaluate_s: f64,
     /// Test accuracy of its own parameters when it had taken its last step.
     pub test_accuracy: Option<f64>,
+    /// Their accuracy on the validation set, where that one was watched.
+    pub validation_accuracy: Option<f64>,
     /// Digest of its parameters in the end.
     pub checksum: String,
     /// Peak resident memory in MiB.
@@ -113,9 +115,15 @@ pub struct RankReport {
 
 impl RankReport {
     /// Every rank's row, in rank order; *collective*.
-    pub fn gather(comm: &dyn Comm, trainer: &Trainer, outcome: &Outcome) -> Vec<Self> {
+    pub fn gather(
+        comm: &dyn Comm,
+        trainer: &Trainer,
+        watched: Watched,
+        outcome: &Outcome,
+    ) -> Vec<Self> {
         let times = &trainer.times;
         let seconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e6;
+        let own = |set| outcome.own.filter(|_| watched == set);
         let mine = Self {
             rank: comm.rank(),
             host: hostname::get().map_or("?".into(), |name| name.to_string_lossy().into_owned()),
@@ -128,7 +136,8 @@ impl RankReport {
             wait_s: seconds(times.wait),
             load_s: seconds(times.load),
             evaluate_s: seconds(times.evaluate),
-            test_accuracy: outcome.own.map(|tally| tally.accuracy()),
+            test_accuracy: own(Watched::Test).map(|tally| tally.accuracy()),
+            validation_accuracy: own(Watched::Validation).map(|tally| tally.accuracy()),
             checksum: format!("{:016x}", trainer.checksum()),
             memory_mb: crate::observe::peak_memory_mb().round(),
         };

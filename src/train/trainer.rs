@@ -5,12 +5,12 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Outcome, Times, evaluate, statistics};
+use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Arenas, Exchange, Kind, Tail};
 use crate::nn::{Draw, Fault, Model, Tally};
-use crate::optim::{Mover, Optimizer, Schedule};
+use crate::optim::{Measured, Mover, Optimizer, Schedule, squares};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -55,10 +55,12 @@ pub struct Trainer {
     seed: u64,
     mover: Mover,
     schedule: Schedule,
-    total: u64,
     on_nan: OnNan,
     /// Steps skipped since the last that was not.
     in_a_row: u64,
+    /// Steps claimed by this rank's team.
+    claimed: u64,
+    noise: Option<Noise>,
 }
 
 /// What a trainer is made of.
@@ -77,8 +79,8 @@ pub struct Parts {
     pub optimizer: Box<dyn Optimizer>,
     /// The learning rate of every step.
     pub schedule: Schedule,
-    /// Steps of the run.
-    pub total: u64,
+    /// The estimate of gradient noise to keep, if there is to be one; it needs a team of two ranks or more.
+    pub noise: Option<Noise>,
     /// Names the parameters to start from.
     pub seed: u64,
     /// What becomes of a step that is not finite.
@@ -96,10 +98,14 @@ impl Trainer {
             reduce,
             optimizer,
             schedule,
-            total,
+            noise,
             seed,
             on_nan,
         } = parts;
+        let optimizer = match noise {
+            Some(_) => Box::new(Measured::new(optimizer)),
+            None => optimizer,
+        };
         Self {
             params: model.init(seed),
             skipped: 0,
@@ -113,20 +119,45 @@ impl Trainer {
             seed,
             mover: Mover::new(optimizer),
             schedule,
-            total,
             on_nan,
             in_a_row: 0,
+            claimed: 0,
+            noise,
         }
     }
 
     /// Hands the parameters to an exchange of this kind; *collective*.
     pub fn start<'c>(&mut self, comm: &'c dyn Comm, kind: Kind) -> Result<Box<dyn Exchange + 'c>> {
-        kind.start(comm, self.total, std::mem::take(&mut self.params))
+        kind.start(comm, std::mem::take(&mut self.params))
     }
 
     /// The learning rate of `step`, from 0.
     pub fn lr(&self, step: u64) -> f32 {
-        self.schedule.at(step, self.steps.per_epoch(), self.total)
+        self.schedule.at(step, &self.steps)
+    }
+
+    /// The steps of the run, as far as they are known.
+    pub fn steps(&self) -> &Steps {
+        &self.steps
+    }
+
+    /// The gradient noise scale, where it is measured and known.
+    pub fn noise_scale(&self) -> Option<f64> {
+        self.noise.as_ref().and_then(Noise::scale)
+    }
+
+    /// Where the run is after `taken` steps.
+    pub fn moment(&self, taken: u64) -> Moment {
+        let last = taken.saturating_sub(1);
+        Moment {
+            step: taken,
+            total: self.steps.total(),
+            epoch: self.steps.epochs(taken),
+            samples: self.steps.seen(taken),
+            lr: self.lr(last),
+            batch: self.steps.batch(last),
+            noise_scale: self.noise_scale(),
+        }
     }
 
     /// A digest of the bits of parameters and state.
@@ -140,17 +171,39 @@ impl Trainer {
         xxh3_64(&bytes)
     }
 
-    /// Claims a step and has its batch made ready; at most one step ahead.
+    /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
-        let claimed = exchange.claim()?;
-        if let Some(step) = claimed {
-            let team = exchange.team();
-            let Place { epoch, positions } = self.steps.place(step);
-            let mine = block(positions.len(), team.size(), team.rank());
-            let positions = positions.start + mine.start..positions.start + mine.end;
-            self.loader.request(Place { epoch, positions });
+        let step = exchange.claim(self.claimed)?;
+        self.claimed += 1;
+        if step >= self.steps.total() {
+            return Ok(None);
         }
-        Ok(claimed)
+        let team = exchange.team();
+        self.grow(team, step);
+        let Place { epoch, positions } = self.steps.place(step);
+        let mine = block(positions.len(), team.size(), team.rank());
+        let positions = positions.start + mine.start..positions.start + mine.end;
+        self.loader.request(Place { epoch, positions });
+        Ok(Some(step))
+    }
+
+    /// Lets the batch follow the noise scale, if `step` begins an epoch behind warm-up; *collective* over the team.
+    fn grow(&mut self, team: &dyn Comm, step: u64) {
+        let Some(noise) = &self.noise else {
+            return;
+        };
+        let epoch = self.steps.place(step).epoch;
+        let begins = epoch > 0 && step == self.steps.first(epoch);
+        if !begins || !self.schedule.is_warm(step, &self.steps) {
+            return;
+        }
+        let (batch, first) = (self.steps.batch(step), self.steps.batch(0));
+        // MPI advises, but does not promise, that all ranks get the same bits from a sum: one rank decides.
+        let mut grown = [noise.grown(batch, first) as u64];
+        team.broadcast(0, &mut grown);
+        if grown[0] as usize > batch {
+            self.steps.grow(epoch, grown[0] as usize);
+        }
     }
 
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally, which is empty if it was skipped.
@@ -173,9 +226,16 @@ impl Trainer {
         let draw = Draw { seed, step };
         let tally = (self.model).gradients(params, batch, draw, scale, Some(team), grads);
         let fault = self.model.fault(params, batch, tally, grads);
+        // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
+        let share = tally.count as f64 / samples as f64;
+        let norm = match self.noise {
+            Some(_) if tally.count > 0 => squares(grads) / share,
+            _ => 0.0,
+        };
         let mine = Tail {
             tally,
             faults: u64::from(fault.is_some()),
+            norm,
         };
         let computed = Instant::now();
         let lr = self.lr(step);
@@ -187,6 +247,7 @@ impl Trainer {
             return Ok(Tally::default());
         }
         self.in_a_row = 0;
+        self.measure(team.norm, size, samples);
         if !team.tally.loss.is_finite() {
             // A sum of good losses that overflows is everybody's.
             return Err(self.diverged("the loss".into(), team.tally.loss, step + 1, None));
@@ -211,32 +272,37 @@ impl Trainer {
         Ok(())
     }
 
-    /// The test result of `params`, each rank of `team` taking a block; *collective* over `team`.
-    pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], test: &Dataset) -> Result<Tally> {
+    /// What `data` gives with `params`, each rank of `team` taking a block; *collective* over `team`.
+    pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
         statistics::average(team, &mut self.model, self.times.steps);
-        let tally = evaluate(team, &mut self.model, params, test, &self.scaling);
+        let tally = evaluate(team, &mut self.model, params, data, &self.scaling);
         self.times.evaluate += start.elapsed();
         tally
     }
 
-    /// The test result of the parameters that an exchange has given back; *collective*.
-    pub fn evaluate_settled(&mut self, comm: &dyn Comm, test: &Dataset) -> Result<Tally> {
+    /// What `data` gives with the parameters that an exchange has given back; *collective*.
+    pub fn evaluate_settled(&mut self, comm: &dyn Comm, data: &Dataset) -> Result<Tally> {
         let params = std::mem::take(&mut self.params);
-        let tally = self.evaluate(comm, &params, test);
+        let tally = self.evaluate(comm, &params, data);
         self.params = params;
         tally
     }
 
-    /// Refuses parameters and test results that are not finite: no step follows whose loss would show it; *collective*.
-    pub fn check_end(&self, comm: &dyn Comm, outcome: &Outcome) -> Result<()> {
-        let loss = outcome.settled.map_or(0.0, |tally| tally.loss);
-        let mine = match self.model.in_params(&self.params) {
-            Some(fault) => Err(self.diverged(fault.what, fault.value, outcome.steps, None)),
-            None if !loss.is_finite() => {
+    /// Refuses parameters and results that are not finite: no step follows whose loss would show it; *collective*.
+    pub fn check_end(&self, comm: &dyn Comm, watched: Watched, outcome: &Outcome) -> Result<()> {
+        let results = [(watched, outcome.settled), (Watched::Test, outcome.test)];
+        let losses = results.map(|(set, tally)| (set, tally.map_or(0.0, |tally| tally.loss)));
+        let bad = losses.into_iter().find(|(_, loss)| !loss.is_finite());
+        let mine = match (self.model.in_params(&self.params), bad) {
+            (Some(fault), _) => Err(self.diverged(fault.what, fault.value, outcome.steps, None)),
+            (None, Some((Watched::Test, loss))) => {
                 Err(self.diverged("the test loss".into(), loss, outcome.steps, None))
             }
-            None => Ok(()),
+            (None, Some((Watched::Validation, loss))) => {
+                Err(self.diverged("the validation loss".into(), loss, outcome.steps, None))
+            }
+            (None, None) => Ok(()),
         };
         agree(comm, mine)
     }
@@ -246,6 +312,18 @@ impl Trainer {
         statistics::average(comm, &mut self.model, self.times.steps);
         self.params = exchange.settle()?;
         Ok(())
+    }
+
+    /// Takes note of the norms of a step that the exchange has summed.
+    fn measure(&mut self, small: f64, size: usize, samples: usize) {
+        if let (Some(noise), Some(big)) = (&mut self.noise, self.mover.norm()) {
+            noise.add(Norms {
+                small,
+                big,
+                ranks: size.min(samples),
+                samples,
+            });
+        }
     }
 
     fn diverged(&self, what: String, value: f64, step: u64, rank: Option<usize>) -> Error {

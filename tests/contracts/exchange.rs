@@ -1,11 +1,11 @@
 //! Contracts of the exchanges, checked by training on a small set.
 
 use phalanx::comm::Comm;
-use phalanx::data::{Loader, Scaling, Steps};
+use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement, Tail};
 use phalanx::nn::{Spec, zoo};
-use phalanx::optim::{Mover, Rule, Schedule, Sgd};
-use phalanx::train::{Goal, Journal, OnNan, Parts, Reduce, Trainer, train};
+use phalanx::optim::{Decay, Epochs, Mover, Rule, Schedule, Sgd};
+use phalanx::train::{Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Trainer, Watched, train};
 
 use super::sets;
 
@@ -57,8 +57,11 @@ fn run_with(
     lr: f32,
     optimizer: (Rule, Option<f64>),
 ) -> Trainer {
-    let softmax = zoo::spec("softmax").unwrap();
-    run_model(comm, kind, (batch, epochs), lr, optimizer, &softmax)
+    run_model(comm, kind, (batch, epochs), lr, optimizer, &softmax())
+}
+
+fn softmax() -> Spec {
+    zoo::spec("softmax").unwrap()
 }
 
 /// As `run_with`, with any model.
@@ -70,11 +73,20 @@ pub(super) fn run_model(
     (rule, limit): (Rule, Option<f64>),
     spec: &Spec,
 ) -> Trainer {
+    let steps = Steps::new(SAMPLES, batch, Length::Epochs(epochs));
+    let run = (steps, Schedule::constant(lr), None);
+    run_steps(comm, kind, run, (rule, limit), spec)
+}
+
+/// Trains a model by given steps and rates, and gives the trainer back.
+fn run_steps(
+    comm: &dyn Comm,
+    kind: Kind,
+    (steps, schedule, noise): (Steps, Schedule, Option<Noise>),
+    (rule, limit): (Rule, Option<f64>),
+    spec: &Spec,
+) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
-    let steps = Steps {
-        samples: data.len(),
-        batch,
-    };
     let scaling = Scaling::unit(1);
     let model = spec.build(data.shape, data.classes).unwrap();
     let optimizer = rule.build(model.tensors(), limit);
@@ -85,16 +97,18 @@ pub(super) fn run_model(
         steps,
         reduce: Reduce::Mean,
         optimizer,
-        schedule: Schedule::constant(lr),
-        total: epochs * steps.per_epoch(),
+        schedule,
+        noise,
         seed: 3,
         on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
     let exchange = trainer.start(comm, kind).unwrap();
     let goal = Goal {
+        watch: None,
+        watched: Watched::Test,
         test: None,
-        eval_every: u64::MAX,
+        eval_every: Every::Steps(u64::MAX),
         until_loss: None,
         early_stop: None,
         keep_best: false,
@@ -157,6 +171,70 @@ pub fn every_optimizer_equals_one_rank(comm: &dyn Comm) {
     }
 }
 
+/// Batches of 40, 80 and 160 where the rate would have been halved, then a rate halved twice.
+pub fn growing_batches_equal_one_rank(comm: &dyn Comm) {
+    let alone = comm.split(comm.rank());
+    let plain = Rule::Sgd { weight_decay: 0.0 };
+    let grown = || {
+        let mut steps = Steps::new(SAMPLES, 40, Length::Epochs(6));
+        let mut schedule = Schedule::constant(0.2);
+        schedule.decay = Decay::Step {
+            factor: 0.5,
+            epochs: Epochs::Every(1),
+        };
+        schedule.grow(&mut steps, 200);
+        (steps, schedule, None)
+    };
+    let single = run_steps(&*alone, Kind::AllReduce, grown(), (plain, None), &softmax());
+    for kind in [Kind::AllReduce, Kind::NodeShared] {
+        let together = run_steps(comm, kind, grown(), (plain, None), &softmax());
+        same_bits_everywhere(comm, &together);
+        assert_eq!(together.times.steps, 25 + 13 + 4 * 7);
+        let worst = distance(&together, &single);
+        assert!(worst < 1e-5, "{kind:?}: parameters differ by {worst}");
+    }
+    let kind = Kind::OneSided(Placement::Sharded);
+    let mut samples = [run_steps(comm, kind, grown(), (plain, None), &softmax())
+        .times
+        .samples];
+    comm.sum(&mut samples);
+    assert_eq!(samples, [6 * SAMPLES as u64], "every sample once an epoch");
+}
+
+/// Ranks grow the batch together by what they measure, and the noise is about the same however the gradients are summed.
+pub fn noise_is_measured_together(comm: &dyn Comm) {
+    if comm.size() == 1 {
+        return;
+    }
+    let plain = Rule::Sgd { weight_decay: 0.0 };
+    let scales = [Kind::AllReduce, Kind::NodeShared].map(|kind| {
+        let run = |noise, limit| {
+            let steps = Steps::new(SAMPLES, 40, Length::Epochs(8));
+            let run = (steps, Schedule::constant(0.1), noise);
+            run_steps(comm, kind, run, (plain, limit), &softmax())
+        };
+        let trainer = run(Some(Noise::new(Some(150))), None);
+        same_bits_everywhere(comm, &trainer);
+        let steps = trainer.steps();
+        let batches: Vec<usize> = (0..8).map(|e| steps.batch(steps.first(e))).collect();
+        assert!(batches.is_sorted() && batches[7] > 40 && batches[7] <= 150);
+        assert!(batches.iter().all(|batch| batch % 40 == 0), "{batches:?}");
+        assert_eq!(trainer.times.steps, steps.total());
+        let mut samples = [trainer.times.samples];
+        comm.sum(&mut samples);
+        assert_eq!(samples, [8 * SAMPLES as u64], "every sample once an epoch");
+        // Measuring alone changes no bit, and sees gradients as they were before clipping.
+        for limit in [None, Some(0.1)] {
+            let measured = run(Some(Noise::new(None)), limit);
+            assert_eq!(measured.checksum(), run(None, limit).checksum());
+            assert!(measured.noise_scale().is_some_and(|scale| scale > 1.0));
+        }
+        trainer.noise_scale().unwrap()
+    });
+    let ratio = scales[0] / scales[1];
+    assert!((0.98..1.02).contains(&ratio), "noise scales {scales:?}");
+}
+
 pub fn synchronous_repeats(comm: &dyn Comm) {
     for kind in [Kind::AllReduce, Kind::NodeShared] {
         let run = || run(comm, kind, 50, 2, 0.1).checksum();
@@ -167,10 +245,10 @@ pub fn synchronous_repeats(comm: &dyn Comm) {
 pub fn one_sided_loses_no_update(comm: &dyn Comm) {
     for placement in [Placement::Sharded, Placement::Rank0] {
         let kind = Kind::OneSided(placement);
-        let mut exchange = kind.start(comm, 200, vec![0.0; 1001]).unwrap();
+        let mut exchange = kind.start(comm, vec![0.0; 1001]).unwrap();
         let mut mover = Mover::new(Box::new(Sgd::default()));
         let mut mine = [0u64];
-        while exchange.claim().unwrap().is_some() {
+        while exchange.claim(mine[0]).unwrap() < 200 {
             exchange.arenas().grads.fill(-1.0);
             exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
             mine[0] += 1;
@@ -188,10 +266,10 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
 /// A fault of the last rank keeps every rank's parameters where they are, and is no fault of the next step.
 pub fn a_fault_moves_nothing(comm: &dyn Comm) {
     for kind in [Kind::AllReduce, Kind::NodeShared] {
-        let mut exchange = kind.start(comm, 3, vec![0.5; 101]).unwrap();
+        let mut exchange = kind.start(comm, vec![0.5; 101]).unwrap();
         let mut mover = Mover::new(Box::new(Sgd::default()));
         for (step, moved) in [(0, 1.0), (1, 1.0), (2, 2.0)] {
-            assert_eq!(exchange.claim().unwrap(), Some(step));
+            assert_eq!(exchange.claim(step).unwrap(), step);
             let bad = step == 1 && comm.rank() + 1 == comm.size();
             exchange
                 .arenas()

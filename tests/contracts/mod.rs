@@ -11,7 +11,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 17] = [
+pub const CHECKS: [Check; 19] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -40,6 +40,14 @@ pub const CHECKS: [Check; 17] = [
     (
         "every optimizer in step equals one rank with the whole batch",
         exchange::every_optimizer_equals_one_rank,
+    ),
+    (
+        "ranks in step equal one rank while the batch grows",
+        exchange::growing_batches_equal_one_rank,
+    ),
+    (
+        "ranks in step measure noise together and grow the batch by it",
+        exchange::noise_is_measured_together,
     ),
     (
         "ranks in step repeat themselves bit for bit",

@@ -8,11 +8,12 @@ use phalanx::h5::File;
 
 use super::bad_sets::{floats, folder, number};
 use super::launch;
-use super::refused::{How, broke_off, refused};
+use super::refused::{How, broke_off, digits, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 5] = [
+pub const JOBS: [(&str, fn()); 6] = [
     ("bad arguments of training are refused", arguments),
+    ("a batch that memory cannot hold is refused at once", memory),
     ("bad run folders are refused", run_folders),
     ("pixels that are no numbers are named", pixels),
     ("a loss that is no number ends the run", divergence),
@@ -27,7 +28,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 35] = [
+    let cases: [(&str, &[&str]); 44] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -48,7 +49,10 @@ fn arguments() {
         ("--epochs 1.5", &["--epochs", "expected a whole number"]),
         ("--until-loss 0.5", &["--test"]),
         ("--early-stop 3", &["--test"]),
-        ("--keep-best", &["--test"]),
+        ("--keep-best", &["--test", "--validation"]),
+        ("--validation 0", &["--validation", "above 0"]),
+        ("--validation 1", &["--validation", "below 1"]),
+        ("--validation 1e-9", &["puts 0 of", "both parts need one"]),
         ("--placement rank0", &["--exchange one-sided"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
         ("--optimizer adagrad", &["adagrad", "adamw"]),
@@ -92,6 +96,21 @@ fn arguments() {
             "--lr 1e38 --lr-per 1",
             &["--lr 1e38", "inf for the 300 of a step"],
         ),
+        ("--batch-limit 500", &["--grow-batch"]),
+        ("--grow-batch schedule", &["needs --schedule step"]),
+        (
+            "--grow-batch schedule --schedule step --decay-every 1 --decay-factor 0.95",
+            &["--decay-factor of at most 0.9"],
+        ),
+        (
+            "--grow-batch noise --batch-limit 299",
+            &["--batch-limit 299 is below the 300 samples"],
+        ),
+        (
+            "--grow-batch noise --exchange one-sided",
+            &["2 ranks or more", "other than one-sided"],
+        ),
+        ("--noise-scale --exchange one-sided", &["2 ranks or more"]),
         ("--speed 9", &["unexpected argument '--speed'"]),
     ];
     for (flags, says) in cases {
@@ -104,9 +123,39 @@ fn arguments() {
         &[
             ("train resnet-9000 good.h5", 2, &["resnet-9000", "softmax"]),
             ("train softmax", 2, &["<DATA>"]),
+            (
+                "train softmax good.h5 --validation 0.97",
+                1,
+                &["samples to train on in good.h5", "3 ranks", "got 2"],
+            ),
             ("trian softmax good.h5", 2, &["trian", "train"]),
         ],
     );
+}
+
+fn memory() {
+    let folder = tempfile::tempdir().unwrap();
+    digits(&folder.path().join("good.h5"), 20_000, 1);
+    // 77 MB a sample, 1.5 TB for all of them; 4 MB of parameters.
+    let wide = "name = \"wide\"\n[[layer]]\nkind = \"conv2d\"\noutputs = 100000\nkernel = 1\n\
+        [[layer]]\nkind = \"max_pool\"\nkernel = 8\n[[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("wide.toml"), wide).unwrap();
+    // Ten trillion parameters.
+    let deep = "name = \"deep\"\n[[layer]]\nkind = \"linear\"\noutputs = 10000000\n\
+        [[layer]]\nkind = \"linear\"\noutputs = 1000000\n[[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("deep.toml"), deep).unwrap();
+    let step = "a step of 20000 samples needs";
+    for how in [How::Plain, THREE] {
+        let cases: [(&str, i32, &[&str]); 2] = [
+            (
+                "train wide.toml good.h5 --batch 10_000_000",
+                1,
+                &[step, "at most", "samples a step fit", "--batch"],
+            ),
+            ("train deep.toml good.h5", 1, &["fits with no batch"]),
+        ];
+        refused(folder.path(), how, &cases);
+    }
 }
 
 fn run_folders() {

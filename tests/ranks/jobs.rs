@@ -48,7 +48,9 @@ fn synchronous_run() {
     let run = folder.path().join("run");
     let metrics = fs::read_to_string(run.join("metrics.csv")).unwrap();
     assert!(
-        metrics.starts_with("step,epoch,samples,seconds,loss,accuracy,lr,samples_per_s"),
+        metrics.starts_with(
+            "step,epoch,samples,seconds,loss,accuracy,lr,batch,noise_scale,samples_per_s,test_loss"
+        ),
         "{metrics}"
     );
     let rows = csv(run.join("metrics.csv"));

@@ -51,7 +51,7 @@ fn killed_rank() {
         let text = fs::read_to_string(&metrics).unwrap();
         let columns = |line: &str| line.matches(',').count();
         assert!(
-            text.ends_with('\n') && text.lines().all(|line| columns(line) == 9),
+            text.ends_with('\n') && text.lines().all(|line| columns(line) == 11),
             "whole rows only"
         );
         let names: Vec<String> = fs::read_dir(folder.path().join(exchange))

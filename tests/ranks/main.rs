@@ -9,6 +9,8 @@ mod bad_input;
 mod bad_sets;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod growth;
+mod held_out;
 mod job;
 mod jobs;
 mod killed;
@@ -77,6 +79,8 @@ fn main() -> ExitCode {
     }
     let jobs = jobs::JOBS
         .iter()
+        .chain(&growth::JOBS)
+        .chain(&held_out::JOBS)
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
         .chain(&bad_sets::JOBS)

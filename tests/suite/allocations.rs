@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use phalanx::comm::{Comm, run_ranks};
-use phalanx::data::{Loader, Scaling, Steps};
+use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::Kind;
 use phalanx::nn::{Spec, zoo};
 use phalanx::optim::{Rule, Schedule};
@@ -91,13 +91,10 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
         model,
         loader: Loader::new(data, scaling.clone(), 3),
         scaling,
-        steps: Steps {
-            samples: 1000,
-            batch: 150,
-        },
+        steps: Steps::new(1000, 150, Length::Epochs(10)),
         reduce: Reduce::Mean,
         schedule: Schedule::constant(0.01),
-        total: 100,
+        noise: None,
         seed: 3,
         on_nan: OnNan::Stop,
     };

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use phalanx::data::describe::describe;
-use phalanx::data::split::{Options, split};
+use phalanx::data::split::{Options, divide, split};
 use phalanx::data::synthetic::{Amount, Kind, make};
 use phalanx::data::{Dataset, Images, Loader, Place, Scaling, Shape};
 
@@ -225,6 +225,15 @@ fn a_split_puts_every_sample_in_one_part() {
                 .all(|set| set.is_mapped() && set.element() == data.element() && set.classes == 4)
         );
         let bytes = |set: &Dataset, i| set.with_bytes(i, |bytes| Ok(bytes.to_vec())).unwrap();
+        let content = |set: &Dataset| -> Vec<_> {
+            let samples = (0..set.len()).map(|i| (bytes(set, i), set.labels()[i]));
+            samples.collect()
+        };
+        let views = divide(&data, 0.3, 2).unwrap();
+        assert!(
+            views.each_ref().map(content) == sets.each_ref().map(content),
+            "a part in place holds what a part in a file does"
+        );
         let mut all: Vec<_> = sets
             .iter()
             .flat_map(|set| (0..set.len()).map(|i| (bytes(set, i), set.labels()[i])))

@@ -13,7 +13,7 @@ use self::set::BuiltIn;
 use super::train::BatchSize;
 use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Loader, Scaling, Steps};
+use crate::data::{Dataset, Length, Loader, Scaling, Steps};
 use crate::exchange::{Exchange, Kind};
 use crate::nn::zoo::Choice;
 use crate::observe::{peak_memory_mb, restart_peak_memory, say};
@@ -124,14 +124,15 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         model,
         loader,
         scaling,
-        steps: Steps {
-            samples: data.len(),
-            batch: BatchSize::PerRank(batch).of_step(kind, comm.size()),
-        },
+        steps: Steps::new(
+            data.len(),
+            BatchSize::PerRank(batch).of_step(kind, comm.size()),
+            Length::Steps(STEPS),
+        ),
         reduce: Reduce::Mean,
         optimizer: Box::new(Sgd::default()),
         schedule: Schedule::constant(0.01),
-        total: STEPS,
+        noise: None,
         seed: 1,
         on_nan: OnNan::Stop,
     };
@@ -182,7 +183,7 @@ fn take(
     let start = Instant::now();
     let mut ahead = trainer.claim(exchange)?;
     for i in 1..=count {
-        let step = ahead.expect("the exchange has steps without end");
+        let step = ahead.expect("there are steps without end");
         ahead = if i < count {
             trainer.claim(exchange)?
         } else {
