@@ -301,7 +301,7 @@ impl Result {
             best_step: outcome.kept,
             skipped,
             eval_every: plan.eval_every.at_first(&plan.steps),
-            batch: trainer.moment(outcome.steps).batch,
+            batch: trainer.moment(steps).batch,
             noise_scale: trainer.noise_scale(),
             time: parts
                 .into_iter()

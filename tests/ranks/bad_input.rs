@@ -148,7 +148,7 @@ fn memory() {
     for how in [How::Plain, THREE] {
         let cases: [(&str, i32, &[&str]); 2] = [
             (
-                "train wide.toml good.h5 --batch 10_000_000",
+                "train --model-file wide.toml good.h5 --batch 10_000_000",
                 1,
                 &[step, "at most", "samples a step fit", "--batch"],
             ),
