@@ -6,6 +6,7 @@ use super::Tally;
 use super::layer::{Backward, Draw, Layer, Pass, Tensor};
 use super::spec::Spec;
 use crate::backend::cpu::Input;
+use crate::backend::cpu::lanes::{Op, Stack};
 use crate::backend::cpu::softmax::cross_entropy;
 use crate::data::{Batch, Images, Shape};
 use crate::rng::Stream;
@@ -22,6 +23,7 @@ pub struct Model {
     stages: Vec<Stage>,
     tensors: Vec<Tensor>,
     tape: Tape,
+    head: Option<Head>,
     /// Gradients with respect to outputs: of the layer at hand and of the one before, in turn.
     slopes: [Vec<f32>; 2],
 }
@@ -51,6 +53,13 @@ struct Stage {
     /// Values of one input and of one output sample.
     inputs: usize,
     outputs: usize,
+}
+
+/// The first layers, where they are of a kind that is faster eight samples at a time.
+struct Head {
+    stack: Stack,
+    /// How many layers.
+    layers: usize,
 }
 
 /// What a forward pass leaves for the backward pass.
@@ -90,7 +99,10 @@ impl Model {
                 outputs,
             });
         }
-        let takes_bytes = layers[0].takes_bytes();
+        let ops: Vec<Op> = layers.iter().map_while(|layer| layer.lanes()).collect();
+        let head = Stack::of((input.c, input.h, input.w), &ops)
+            .map(|(stack, layers)| Head { stack, layers });
+        let takes_bytes = head.is_some() || layers[0].takes_bytes();
         let tape = Tape {
             buffers: vec![Vec::new(); buffers],
             entry: Vec::new(),
@@ -105,6 +117,7 @@ impl Model {
             stages,
             tensors,
             tape,
+            head,
             slopes,
         }
     }
@@ -215,7 +228,17 @@ impl Model {
 
     fn forward(&mut self, pass: Pass, params: &[f32], batch: &Batch) {
         self.tape.enter(batch, self.input);
-        for (layer, stage) in self.layers.iter_mut().zip(&self.stages) {
+        if let Some(head) = &mut self.head {
+            let (first, last) = (&self.stages[0], &self.stages[head.layers - 1]);
+            let mut y = std::mem::take(&mut self.tape.buffers[last.writes]);
+            let out = grown(&mut y, pass.n * last.outputs);
+            let x = self.tape.input(first, batch);
+            let params = &params[..last.range.end];
+            head.stack.forward((pass.n, pass.training), params, x, out);
+            self.tape.buffers[last.writes] = y;
+        }
+        let done = self.head.as_ref().map_or(0, |head| head.layers);
+        for (layer, stage) in self.layers.iter_mut().zip(&self.stages).skip(done) {
             let size = pass.n * stage.outputs;
             // Taken out and put back: a layer reads one buffer while it writes another.
             let mut y = std::mem::take(&mut self.tape.buffers[stage.writes]);
@@ -235,7 +258,9 @@ impl Model {
 
     fn backward(&mut self, pass: Pass, params: &[f32], batch: &Batch, grads: &mut [f32]) {
         let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
-        for (layer, stage) in self.layers.iter_mut().zip(&self.stages).rev() {
+        let first = self.head.as_ref().map_or(0, |head| head.layers);
+        let layers = self.layers.iter_mut().zip(&self.stages);
+        for (layer, stage) in layers.skip(first).rev() {
             let y = &self.tape.buffers[stage.writes][..pass.n * stage.outputs];
             let slope = &mut dy[..pass.n * stage.outputs];
             if layer.in_place() {
@@ -253,6 +278,12 @@ impl Model {
             };
             layer.backward(pass, work);
             std::mem::swap(&mut dy, &mut dx);
+        }
+        if let Some(head) = &mut self.head {
+            let last = &self.stages[head.layers - 1];
+            let (params, grads) = (&params[..last.range.end], &mut grads[..last.range.end]);
+            head.stack
+                .backward(params, &dy[..pass.n * last.outputs], grads);
         }
         self.slopes = [dy, dx];
     }
