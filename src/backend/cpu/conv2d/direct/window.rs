@@ -187,29 +187,53 @@ pub(super) enum Finish<'a> {
 }
 
 impl Out<'_> {
-    /// Stores a sum of pixel number `at`.
+    /// Stores the sums of a tile: of each pixel its number and its place.
+    ///
+    /// # Safety
+    /// There must be room for C channels of these pixels.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
-    fn put(&mut self, o: usize, at: usize, place: usize, sum: __m256) {
-        let sum = match &mut self.finish {
-            Finish::Plain => sum,
+    unsafe fn put<const C: usize, const P: usize>(
+        &mut self,
+        pixels: [(usize, usize); P],
+        mut tile: [[__m256; P]; C],
+    ) {
+        let zero = _mm256_setzero_ps();
+        match &mut self.finish {
+            Finish::Plain => {}
             Finish::Rectify(bits, plane) => {
-                // In this order NaN goes through.
-                let y = _mm256_max_ps(_mm256_setzero_ps(), sum);
-                let live = _mm256_cmp_ps::<_CMP_NLE_UQ>(y, _mm256_setzero_ps());
-                bits[o * *plane + at] = _mm256_movemask_ps(live) as u8;
-                y
+                for (o, row) in tile.iter_mut().enumerate() {
+                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
+                        // In this order NaN goes through.
+                        *sum = _mm256_max_ps(zero, *sum);
+                        let live = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(*sum, zero));
+                        // SAFETY: as promised.
+                        unsafe { *bits.get_unchecked_mut(o * *plane + at) = live as u8 };
+                    }
+                }
             }
             Finish::Mask(bits, plane) => {
                 let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-                let live = _mm256_set1_epi32(i32::from(bits[o * *plane + at]));
-                let live = _mm256_cmpeq_epi32(_mm256_and_si256(live, bit), bit);
-                _mm256_and_ps(_mm256_castsi256_ps(live), sum)
+                for (o, row) in tile.iter_mut().enumerate() {
+                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
+                        // SAFETY: as promised.
+                        let bits = unsafe { *bits.get_unchecked(o * *plane + at) };
+                        let live = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), bit);
+                        let live = _mm256_cmpeq_epi32(live, bit);
+                        *sum = _mm256_and_ps(_mm256_castsi256_ps(live), *sum);
+                    }
+                }
             }
-        };
-        let to = &mut self.to[o * self.plane + place];
-        // SAFETY: the place is aligned and has eight floats.
-        unsafe { _mm256_store_ps(to.0.as_mut_ptr(), sum) };
+        }
+        for (o, row) in tile.into_iter().enumerate() {
+            for (sum, (_, place)) in row.into_iter().zip(pixels) {
+                // SAFETY: as promised, and every place is aligned and has eight floats.
+                unsafe {
+                    let to = self.to.get_unchecked_mut(o * self.plane + place);
+                    _mm256_store_ps(to.0.as_mut_ptr(), sum);
+                }
+            }
+        }
     }
 }
 
@@ -228,19 +252,19 @@ unsafe fn chunk<const C: usize, const P: usize>(
     out: &mut Out,
 ) {
     for (t, pixels) in pixels.chunks(P).enumerate() {
-        // A last tile that is not full sums its last pixel again, and drops it.
-        let starts: [usize; P] = std::array::from_fn(|p| pixels[p.min(pixels.len() - 1)].start);
+        // A last tile that is not full sums and stores its last pixel again.
+        let pixel = |p: usize| &pixels[p.min(pixels.len() - 1)];
+        let starts: [usize; P] = std::array::from_fn(|p| pixel(p).start);
         let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
-        for pixel in &pixels[1..] {
-            taps.0 = union(&taps.0, &pixel.rows);
-            taps.1 = union(&taps.1, &pixel.columns);
+        for p in 1..P {
+            taps.0 = union(&taps.0, &pixel(p).rows);
+            taps.1 = union(&taps.1, &pixel(p).columns);
         }
-        // SAFETY: the windows of all pixels lie in the planes, and the ranges of taps in the kernel.
-        let tile = unsafe { tile::<C, P>(window, work, starts, taps) };
-        for (o, row) in tile.iter().enumerate() {
-            for (p, (pixel, sum)) in pixels.iter().zip(row).enumerate() {
-                out.put(o, t * P + p, pixel.place, *sum);
-            }
+        let to = std::array::from_fn(|p| (t * P + p.min(pixels.len() - 1), pixel(p).place));
+        // SAFETY: the windows of all pixels lie in the planes, the ranges of taps in the kernel, and there is room.
+        unsafe {
+            let tile = tile::<C, P>(window, work, starts, taps);
+            out.put(to, tile);
         }
     }
 }
