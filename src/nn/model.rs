@@ -11,6 +11,9 @@ use crate::backend::cpu::softmax::cross_entropy;
 use crate::data::{Batch, Images, Shape};
 use crate::rng::Stream;
 
+#[cfg(test)]
+mod tests;
+
 /// A model: its layers, the table of its parameters, and buffers that are allocated once.
 pub struct Model {
     /// What it is made from.

@@ -74,7 +74,10 @@ impl Work for Mask<'_> {
 /// The lanes whose bit is set; zero in the others.
 #[inline(always)]
 pub(super) fn kept(x: Eight, bits: u8) -> Eight {
-    let (low, high) = (&SPREAD[usize::from(bits & 15)], &SPREAD[usize::from(bits >> 4)]);
+    let (low, high) = (
+        &SPREAD[usize::from(bits & 15)],
+        &SPREAD[usize::from(bits >> 4)],
+    );
     Eight(std::array::from_fn(|lane| {
         let keep = if lane < 4 { low[lane] } else { high[lane - 4] };
         f32::from_bits(x.0[lane].to_bits() & keep)
@@ -86,7 +89,11 @@ const SPREAD: [[u32; 4]; 16] = {
     let mut masks = [[0; 4]; 16];
     let mut i = 0;
     while i < 64 {
-        masks[i / 4][i % 4] = if i / 4 >> (i % 4) & 1 == 1 { u32::MAX } else { 0 };
+        masks[i / 4][i % 4] = if i / 4 >> (i % 4) & 1 == 1 {
+            u32::MAX
+        } else {
+            0
+        };
         i += 1;
     }
     masks

@@ -184,7 +184,11 @@ impl Work for MaxBack<'_> {
                         let cell = (p * columns.len() + q) as u32;
                         let dx = &mut dx[to.place(c, iy, ix)];
                         for lane in 0..LANES {
-                            let dy = if places[lane] == cell { dy.0[lane] } else { 0.0 };
+                            let dy = if places[lane] == cell {
+                                dy.0[lane]
+                            } else {
+                                0.0
+                            };
                             dx.0[lane] += dy;
                         }
                     }

@@ -189,8 +189,7 @@ impl Stack {
                 Op::Tanh => Kind::Activation(activation::Kind::Tanh),
             };
             let after = steps.last().map(|step: &Step| &step.kind);
-            let kept =
-                matches!(op, Op::Conv2d(_)) || matches!(after, Some(Kind::Activation(_)));
+            let kept = matches!(op, Op::Conv2d(_)) || matches!(after, Some(Kind::Activation(_)));
             values.push(Value::new(x, kept));
             slopes.push(Value::new(dy, false));
             dx = Some(dy);
@@ -212,7 +211,13 @@ impl Stack {
     }
 
     /// `y` from `x`, each with `n` samples in rows; what the backward pass needs is kept only if `training`.
-    pub fn forward(&mut self, (n, training): (usize, bool), params: &[f32], x: Input, y: &mut [f32]) {
+    pub fn forward(
+        &mut self,
+        (n, training): (usize, bool),
+        params: &[f32],
+        x: Input,
+        y: &mut [f32],
+    ) {
         for step in &mut self.steps {
             if let Kind::Conv2d { group, weights, .. } = &mut step.kind {
                 group.prepare(&params[step.params.clone()][..*weights]);
@@ -289,6 +294,17 @@ impl Stack {
         if let Some(bits) = bits {
             mask(bits, (dx, planes));
         }
+    }
+
+    /// Where its memory is, and how large.
+    #[cfg(test)]
+    pub(crate) fn memory(&self) -> Vec<(usize, usize)> {
+        let values = self.values.iter().chain(&self.slopes);
+        let places = values.map(|value| (value.memory.as_ptr() as usize, value.memory.len()));
+        let marks = self.steps.iter().map(|step| &step.marks);
+        places
+            .chain(marks.map(|marks| (marks.as_ptr() as usize, marks.len())))
+            .collect()
     }
 
     /// Makes room for what so many groups leave.

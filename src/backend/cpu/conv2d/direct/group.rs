@@ -51,10 +51,15 @@ impl Group {
 
     /// `y = x ∗ w + b`, rectified if there are `bits` to tell where it is positive.
     pub fn forward(&self, x: &[Eight], b: &[f32], y: &mut [Eight], bits: Option<&mut [u8]>) {
-        self.forward.run(x, b, y, match bits {
-            Some(bits) => Bits::Rectify(bits),
-            None => Bits::None,
-        });
+        self.forward.run(
+            x,
+            b,
+            y,
+            match bits {
+                Some(bits) => Bits::Rectify(bits),
+                None => Bits::None,
+            },
+        );
     }
 
     /// Takes the weights for calls of [`grad_input`](Self::grad_input), and starts the gradients' sums.
@@ -81,10 +86,15 @@ impl Group {
     /// `dx = dy ∗ w`, kept where the bits of what was rectified before are set.
     pub fn grad_input(&self, dy: &[Eight], dx: &mut [Eight], bits: Option<&[u8]>) {
         let back = self.back.as_ref().expect("not the first layer");
-        back.run(dy, &[], dx, match bits {
-            Some(bits) => Bits::Mask(bits),
-            None => Bits::None,
-        });
+        back.run(
+            dy,
+            &[],
+            dx,
+            match bits {
+                Some(bits) => Bits::Mask(bits),
+                None => Bits::None,
+            },
+        );
     }
 
     /// Sets the gradients of weights and biases to their sums.

@@ -47,15 +47,21 @@ unsafe fn band(
     sums: &mut [Eight],
 ) {
     // With a single channel out, more taps keep both multiply-add units busy.
-    let step = if g.co == 1 { 8 } else { 5 };
+    let step = match g.co {
+        1 => 8,
+        _ if g.taps() % 6 == 0 => 6,
+        _ => 5,
+    };
     for o in (0..g.co).step_by(2) {
         let mut taps = Taps::default();
         for tap in (0..g.taps()).step_by(step) {
             let (at, rows) = ((o, tap), rows.clone());
             // SAFETY: o and tap lie in the geometry, and the planes have its sizes.
             unsafe {
-                match (g.co, g.co - o) {
-                    (1, _) => tile::<1, 8>(g, at, taps.starts(g), rows, x, dy, sums),
+                match (step, g.co - o) {
+                    (8, _) => tile::<1, 8>(g, at, taps.starts(g), rows, x, dy, sums),
+                    (6, 1) => tile::<1, 6>(g, at, taps.starts(g), rows, x, dy, sums),
+                    (6, _) => tile::<2, 6>(g, at, taps.starts(g), rows, x, dy, sums),
                     (_, 1) => tile::<1, 5>(g, at, taps.starts(g), rows, x, dy, sums),
                     _ => tile::<2, 5>(g, at, taps.starts(g), rows, x, dy, sums),
                 }
