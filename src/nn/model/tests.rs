@@ -43,6 +43,14 @@ fn stacks() -> Vec<Vec<LayerSpec>> {
             average(2, 2, 0),
         ],
         vec![
+            conv(5, 3, 1, 1),
+            Relu,
+            conv(7, 5, 1, 2),
+            Tanh,
+            conv(4, 5, 1, 1),
+            Relu,
+        ],
+        vec![
             conv(3, 3, 1, 1),
             Tanh,
             max(2, 2, 0),

@@ -49,7 +49,7 @@ pub(super) fn copy((x, from): (&[Eight], &Planes), (y, to): (&mut [Eight], &Plan
 }
 
 /// Sets pixels to zero where the bit is not set: a byte for each pixel, a bit for each sample.
-pub(super) fn mask(bits: &[u8], (x, planes): (&mut [Eight], &Planes)) {
+pub(in super::super) fn mask(bits: &[u8], (x, planes): (&mut [Eight], &Planes)) {
     wide(Mask { bits, x, planes });
 }
 

@@ -8,6 +8,7 @@ pub(super) mod pack;
 mod pool;
 mod stack;
 
+pub(super) use activation::mask;
 pub use stack::{Op, Stack};
 
 /// Samples in a vector.

@@ -117,7 +117,7 @@ impl Step {
         y: (&mut [Eight], &Planes),
     ) {
         let marks = &mut self.marks[group * self.each..][..self.each];
-        match &self.kind {
+        match &mut self.kind {
             Kind::Conv2d {
                 group,
                 weights,
@@ -279,7 +279,7 @@ impl Stack {
             return;
         };
         let ((dx, planes), bits) = (dx.of_mut(0), before.bits(group));
-        match &steps[0].kind {
+        match &mut steps[0].kind {
             Kind::Conv2d { group: conv, .. } => return conv.grad_input(dy, dx, bits),
             Kind::Average(g) => return pool::average_back(*g, dy, (dx, planes), bits),
             Kind::Max(g) => {

@@ -10,6 +10,8 @@
 #[cfg(target_arch = "x86_64")]
 mod group;
 #[cfg(target_arch = "x86_64")]
+mod points;
+#[cfg(target_arch = "x86_64")]
 mod rows;
 #[cfg(target_arch = "x86_64")]
 mod weights;

@@ -251,21 +251,44 @@ unsafe fn chunk<const C: usize, const P: usize>(
     pixels: &[Pixel],
     out: &mut Out,
 ) {
-    for (t, pixels) in pixels.chunks(P).enumerate() {
+    let (whole, rest) = pixels.as_chunks::<P>();
+    for (t, pixels) in whole.iter().enumerate() {
+        // SAFETY: as promised.
+        unsafe { few::<C, P>(window, work, (t * P, P), pixels.each_ref(), out) };
+    }
+    if !rest.is_empty() {
         // A last tile that is not full sums and stores its last pixel again.
-        let pixel = |p: usize| &pixels[p.min(pixels.len() - 1)];
-        let starts: [usize; P] = std::array::from_fn(|p| pixel(p).start);
-        let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
-        for p in 1..P {
-            taps.0 = union(&taps.0, &pixel(p).rows);
-            taps.1 = union(&taps.1, &pixel(p).columns);
-        }
-        let to = std::array::from_fn(|p| (t * P + p.min(pixels.len() - 1), pixel(p).place));
-        // SAFETY: the windows of all pixels lie in the planes, the ranges of taps in the kernel, and there is room.
-        unsafe {
-            let tile = tile::<C, P>(window, work, starts, taps);
-            out.put(to, tile);
-        }
+        let pixels = std::array::from_fn(|p| &rest[p.min(rest.len() - 1)]);
+        // SAFETY: as promised.
+        unsafe { few::<C, P>(window, work, (whole.len() * P, rest.len()), pixels, out) };
+    }
+}
+
+/// C output channels of P pixels, numbered from `first` on, so many of them different.
+///
+/// # Safety
+/// As for [`Window::sum`].
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn few<const C: usize, const P: usize>(
+    window: &Window,
+    work: Work,
+    (first, count): (usize, usize),
+    pixels: [&Pixel; P],
+    out: &mut Out,
+) {
+    let (mut starts, mut to) = ([0; P], [(0, 0); P]);
+    let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
+    for p in 0..P {
+        starts[p] = pixels[p].start;
+        to[p] = (first + p.min(count - 1), pixels[p].place);
+        taps.0 = union(&taps.0, &pixels[p].rows);
+        taps.1 = union(&taps.1, &pixels[p].columns);
+    }
+    // SAFETY: the windows of all pixels lie in the planes, the ranges of taps in the kernel, and there is room.
+    unsafe {
+        let tile = tile::<C, P>(window, work, starts, taps);
+        out.put(to, tile);
     }
 }
 
