@@ -172,15 +172,15 @@ impl Model {
 
     /// Floats that a training step with `n` samples holds beside parameters and gradients.
     pub fn floats(&self, n: usize) -> usize {
-        let written = self.stages.iter().filter(|stage| !stage.in_place);
-        let outputs: usize = written.map(|stage| stage.outputs).sum();
-        let largest = self
-            .stages
-            .iter()
-            .map(|stage| stage.outputs)
-            .max()
-            .unwrap_or(0);
-        n * (outputs + 2 * largest)
+        let (head, done) = self.head.as_ref().map_or((0, 0), |head| {
+            (head.stack.floats(n), head.layers.saturating_sub(1))
+        });
+        // Of the layers in lanes only the last one writes rows.
+        let stages = || self.stages.iter().enumerate().skip(done);
+        let written = stages().filter(|(i, stage)| *i == done || !stage.in_place);
+        let outputs: usize = written.map(|(_, stage)| stage.outputs).sum();
+        let largest = stages().map(|(_, stage)| stage.outputs).max().unwrap_or(0);
+        head + n * (outputs + 2 * largest)
     }
 
     /// Losses and right answers over `batch`.

@@ -89,7 +89,7 @@ const SPREAD: [[u32; 4]; 16] = {
     let mut masks = [[0; 4]; 16];
     let mut i = 0;
     while i < 64 {
-        masks[i / 4][i % 4] = if i / 4 >> (i % 4) & 1 == 1 {
+        masks[i / 4][i % 4] = if ((i / 4) >> (i % 4)) & 1 == 1 {
             u32::MAX
         } else {
             0

@@ -1,19 +1,18 @@
 //! Pooling in lanes: every pixel is a vector, so that windows need no shuffles.
 //!
-//! Outputs, and the gradients of outputs, have no frame here only where it says so; inputs and their gradients lie in
-//! any planes.
+//! What is read has no frame; what is written lies in any planes.
 
 use super::super::pool::Geometry;
 use super::super::{Work, wide};
 use super::activation::kept;
 use super::{Eight, LANES, Planes};
 
-/// `y = Σ x / k²` over each window of `x`, without a frame.
+/// `y = Σ x / k²` over each window.
 pub(super) fn average(g: Geometry, x: &[Eight], y: (&mut [Eight], &Planes)) {
     wide(Average { g, x, y });
 }
 
-/// `dx` from `dy`, without a frame; where there are bits, only what they keep.
+/// `dx` from `dy`; where there are bits, only what they keep.
 pub(super) fn average_back(
     g: Geometry,
     dy: &[Eight],
@@ -23,12 +22,12 @@ pub(super) fn average_back(
     wide(AverageBack { g, dy, dx, bits });
 }
 
-/// Maxima of `x`, without a frame; `places` take which cell of its window each was.
+/// Maxima; `places` take which cell of its window each was.
 pub(super) fn max(g: Geometry, x: &[Eight], y: (&mut [Eight], &Planes), places: &mut [u8]) {
     wide(Max { g, x, y, places });
 }
 
-/// `dx` from `dy`, without a frame: each output gives `dy` to the place of its maximum.
+/// `dx` from `dy`: each output gives `dy` to the place of its maximum.
 pub(super) fn max_back(g: Geometry, places: &[u8], dy: &[Eight], dx: (&mut [Eight], &Planes)) {
     wide(MaxBack { g, places, dy, dx });
 }
@@ -183,14 +182,11 @@ impl Work for MaxBack<'_> {
                     for (q, ix) in columns.clone().enumerate() {
                         let cell = (p * columns.len() + q) as u32;
                         let dx = &mut dx[to.place(c, iy, ix)];
-                        for lane in 0..LANES {
-                            let dy = if places[lane] == cell {
-                                dy.0[lane]
-                            } else {
-                                0.0
-                            };
-                            dx.0[lane] += dy;
-                        }
+                        let taken = Eight(std::array::from_fn(|lane| {
+                            let here = places[lane] == cell;
+                            if here { dy.0[lane] } else { 0.0 }
+                        }));
+                        *dx = plus(*dx, taken);
                     }
                 }
             }

@@ -52,7 +52,7 @@ struct Step {
 #[derive(Debug)]
 enum Kind {
     Conv2d {
-        group: Group,
+        group: Box<Group>,
         weights: usize,
         rectified: bool,
     },
@@ -175,7 +175,7 @@ impl Stack {
                     params = g.weights() + g.co;
                     each = if rectified { g.outputs() } else { 0 };
                     Kind::Conv2d {
-                        group: Group::new(g, y, dx),
+                        group: Box::new(Group::new(g, y, dx)),
                         weights: g.weights(),
                         rectified,
                     }
@@ -294,6 +294,15 @@ impl Stack {
         if let Some(bits) = bits {
             mask(bits, (dx, planes));
         }
+    }
+
+    /// Floats that a training step with `n` samples holds.
+    pub fn floats(&self, n: usize) -> usize {
+        let values = self.values.iter().chain(&self.slopes).map(|value| {
+            let groups = if value.kept { n.div_ceil(LANES) } else { 1 };
+            groups * value.planes.len() * LANES
+        });
+        values.sum()
     }
 
     /// Where its memory is, and how large.

@@ -24,15 +24,19 @@ pub(in super::super::super) struct Group {
 #[derive(Debug)]
 enum Way {
     /// A window over the planes as they are.
-    Plain {
-        forward: Slide,
-        back: Option<Slide>,
-        arranged: Vec<f32>,
-        turned: Vec<f32>,
-        sums: Vec<Eight>,
-    },
+    Plain(Box<Plain>),
     /// Fewer products, for kernels of five rows.
     Points(Box<Points>),
+}
+
+/// Windows, the weights in their order, and the sums of the weights' gradients.
+#[derive(Debug)]
+struct Plain {
+    forward: Slide,
+    back: Option<Slide>,
+    arranged: Vec<f32>,
+    turned: Vec<f32>,
+    sums: Vec<Eight>,
 }
 
 impl Group {
@@ -41,13 +45,13 @@ impl Group {
         let way = if Points::suits(&g) {
             Way::Points(Box::new(Points::new(g, dx.is_none())))
         } else {
-            Way::Plain {
+            Way::Plain(Box::new(Plain {
                 forward: Slide::new(Window::forward(&g), y),
                 back: dx.map(|dx| Slide::new(Window::grad_input(&g), dx)),
                 arranged: vec![0.0; g.weights()],
                 turned: vec![0.0; g.weights()],
                 sums: vec![Eight::default(); g.weights()],
-            }
+            }))
         };
         Self {
             g,
@@ -70,9 +74,7 @@ impl Group {
     /// Takes the weights for calls of [`forward`](Self::forward).
     pub fn prepare(&mut self, w: &[f32]) {
         match &mut self.way {
-            Way::Plain {
-                forward, arranged, ..
-            } => forward.window.arrange(w, arranged),
+            Way::Plain(plain) => plain.forward.window.arrange(w, &mut plain.arranged),
             Way::Points(points) => points.prepare(w, false),
         }
     }
@@ -80,11 +82,9 @@ impl Group {
     /// `y = x ∗ w + b`, rectified if there are `bits` to tell where it is positive.
     pub fn forward(&mut self, x: &[Eight], b: &[f32], y: &mut [Eight], bits: Option<&mut [u8]>) {
         match &mut self.way {
-            Way::Plain {
-                forward, arranged, ..
-            } => {
+            Way::Plain(plain) => {
                 let bits = bits.map_or(Bits::None, Bits::Rectify);
-                forward.run(arranged, x, b, y, bits);
+                plain.forward.run(&plain.arranged, x, b, y, bits);
             }
             // SAFETY: a group is made only where AVX2 is.
             Way::Points(points) => unsafe { points.forward(x, b, (y, &self.y), bits) },
@@ -95,12 +95,10 @@ impl Group {
     pub fn prepare_back(&mut self, w: &[f32]) {
         self.biases.fill(Eight::default());
         match &mut self.way {
-            Way::Plain {
-                back, turned, sums, ..
-            } => {
-                sums.fill(Eight::default());
-                if let Some(back) = back {
-                    back.window.arrange(w, turned);
+            Way::Plain(plain) => {
+                plain.sums.fill(Eight::default());
+                if let Some(back) = &plain.back {
+                    back.window.arrange(w, &mut plain.turned);
                 }
             }
             Way::Points(points) => points.prepare(w, true),
@@ -117,7 +115,7 @@ impl Group {
         unsafe {
             weights::add_biases((dy, slopes), &mut self.biases);
             match &mut self.way {
-                Way::Plain { sums, .. } => weights::add(g, x, (dy, slopes), sums),
+                Way::Plain(plain) => weights::add(g, x, (dy, slopes), &mut plain.sums),
                 Way::Points(points) => points.add(x, dy),
             }
         }
@@ -127,9 +125,10 @@ impl Group {
     pub fn grad_input(&mut self, dy: &[Eight], dx: &mut [Eight], bits: Option<&[u8]>) {
         let planes = self.dx.as_ref().expect("not the first layer");
         match &mut self.way {
-            Way::Plain { back, turned, .. } => {
-                let back = back.as_ref().expect("not the first layer");
-                back.run(turned, dy, &[], dx, bits.map_or(Bits::None, Bits::Mask));
+            Way::Plain(plain) => {
+                let back = plain.back.as_ref().expect("not the first layer");
+                let bits = bits.map_or(Bits::None, Bits::Mask);
+                back.run(&plain.turned, dy, &[], dx, bits);
             }
             Way::Points(points) => {
                 // SAFETY: a group is made only where AVX2 is.
@@ -145,7 +144,7 @@ impl Group {
     pub fn gradients(&self, grads: &mut [f32]) {
         let (dw, db) = grads.split_at_mut(self.g.weights());
         match &self.way {
-            Way::Plain { sums, .. } => total(sums, dw),
+            Way::Plain(plain) => total(&plain.sums, dw),
             Way::Points(points) => points.gradients(dw),
         }
         total(&self.biases, db);

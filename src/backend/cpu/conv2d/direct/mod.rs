@@ -7,6 +7,8 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
 #[cfg(target_arch = "x86_64")]
 mod group;
 #[cfg(target_arch = "x86_64")]
@@ -20,6 +22,9 @@ mod window;
 
 #[cfg(target_arch = "x86_64")]
 pub(in super::super) use group::Group;
+
+#[cfg(not(target_arch = "x86_64"))]
+pub(in super::super) use elsewhere::Group;
 
 use super::super::lanes::LANES;
 use super::{Geometry, Pass};

@@ -163,25 +163,34 @@ impl Points {
     /// The gradient of the input from those at the points.
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn grad_input(&self, (dx, to): (&mut [Eight], &Planes)) {
-        let (h, w) = (self.inner.h as isize, self.inner.w);
-        let each = self.dx.len() / POINTS;
-        for (c, i) in (0..to.channels).flat_map(|c| (0..to.size.0).map(move |i| (c, i))) {
-            let row = (i + self.g.pad) as isize;
-            // The tiles that reach this row, from its first or second row to its fifth or sixth.
-            let tiles: [[&[Eight]; POINTS]; 3] = std::array::from_fn(|back| {
-                let tile = row / 2 - back as isize;
-                let from = |m: usize| match tile {
-                    _ if tile < 0 || tile >= h => &self.zeros[..],
-                    _ => &self.dx[m * each + (c * h as usize + tile as usize) * w..],
-                };
-                std::array::from_fn(|m| &from(m)[self.g.pad..][..to.size.1])
-            });
-            let dx = dx[to.row(c, i)].iter_mut().step_by(to.step);
-            match row % 2 {
-                0 => even(tiles, dx),
-                _ => odd(tiles, dx),
+        let (pad, (rows, columns)) = (self.g.pad, to.size);
+        for c in 0..to.channels {
+            // The tiles that reach a pair of rows: as their first and second, third and fourth, fifth and sixth.
+            let mut tiles = [[&self.zeros[..columns]; POINTS]; 3];
+            for pair in 0..(rows + pad).div_ceil(2) {
+                tiles = [self.tile(c, pair, columns), tiles[0], tiles[1]];
+                for i in (2 * pair).max(pad)..(2 * pair + 2).min(rows + pad) {
+                    let dx = &mut dx[to.row(c, i - pad)];
+                    match i % 2 {
+                        0 => even(&tiles, dx, to.step),
+                        _ => odd(&tiles, dx, to.step),
+                    }
+                }
             }
         }
+    }
+
+    /// A tile's row of the input's gradient at each point, without the padding.
+    fn tile(&self, c: usize, tile: usize, columns: usize) -> [&[Eight]; POINTS] {
+        let mut points = [&self.zeros[..columns]; POINTS];
+        if tile < self.inner.h {
+            let each = self.dx.len() / POINTS;
+            let start = (c * self.inner.h + tile) * self.inner.w + self.g.pad;
+            for (m, point) in points.iter_mut().enumerate() {
+                *point = &self.dx[m * each + start..][..columns];
+            }
+        }
+        points
     }
 
     /// Sets the gradients of the weights to their sums.
@@ -266,7 +275,6 @@ impl Points {
 #[target_feature(enable = "avx2,fma")]
 fn upper(p: [&[Eight]; POINTS], b: __m256, y: &mut [Eight]) {
     let columns = y.len();
-    let p = p.map(|row| &row[..columns]);
     for j in 0..columns {
         let ones = _mm256_add_ps(load(&p[1][j]), load(&p[2][j]));
         let twos = _mm256_add_ps(load(&p[3][j]), load(&p[4][j]));
@@ -279,7 +287,6 @@ fn upper(p: [&[Eight]; POINTS], b: __m256, y: &mut [Eight]) {
 #[target_feature(enable = "avx2,fma")]
 fn lower(p: [&[Eight]; POINTS], b: __m256, y: &mut [Eight]) {
     let (two, columns) = (_mm256_set1_ps(2.0), y.len());
-    let p = p.map(|row| &row[..columns]);
     for j in 0..columns {
         let ones = _mm256_sub_ps(load(&p[1][j]), load(&p[2][j]));
         let twos = _mm256_sub_ps(load(&p[3][j]), load(&p[4][j]));
@@ -303,7 +310,7 @@ fn rectify(y: &mut [Eight], bits: &mut [u8]) {
 /// An even row of the input's gradient, from the tiles whose first, third and fifth row it is:
 /// 4 p₀; −5 p₀ − 4 (p₁ + p₂) − (p₃ + p₄); p₀ + p₁ + p₂ + p₃ + p₄.
 #[target_feature(enable = "avx2,fma")]
-fn even<'a>(tiles: [[&[Eight]; POINTS]; 3], dx: impl Iterator<Item = &'a mut Eight>) {
+fn even(tiles: &[[&[Eight]; POINTS]; 3], dx: &mut [Eight], step: usize) {
     let (four, five) = (_mm256_set1_ps(4.0), _mm256_set1_ps(5.0));
     let [
         [first, ..],
@@ -311,8 +318,8 @@ fn even<'a>(tiles: [[&[Eight]; POINTS]; 3], dx: impl Iterator<Item = &'a mut Eig
         [c0, c1, c2, c3, c4, _],
     ] = tiles;
     let columns = first.len();
-    let rows = [b0, b1, b2, b3, b4, c0, c1, c2, c3, c4].map(|row| &row[..columns]);
-    for (j, dx) in (0..columns).zip(dx) {
+    let rows = [b0, b1, b2, b3, b4, c0, c1, c2, c3, c4];
+    for j in 0..columns {
         let at = |row: usize| load(&rows[row][j]);
         let (b0, b1, b2, b3, b4) = (at(0), at(1), at(2), at(3), at(4));
         let (c0, c1, c2, c3, c4) = (at(5), at(6), at(7), at(8), at(9));
@@ -321,23 +328,26 @@ fn even<'a>(tiles: [[&[Eight]; POINTS]; 3], dx: impl Iterator<Item = &'a mut Eig
         let middle = _mm256_fmadd_ps(five, b0, _mm256_fmadd_ps(four, ones, twos));
         let last = _mm256_add_ps(_mm256_add_ps(c1, c2), _mm256_add_ps(c3, c4));
         let sum = _mm256_fmsub_ps(four, load(&first[j]), middle);
-        store(dx, _mm256_add_ps(sum, _mm256_add_ps(last, c0)));
+        store(
+            &mut dx[j * step],
+            _mm256_add_ps(sum, _mm256_add_ps(last, c0)),
+        );
     }
 }
 
 /// An odd row of the input's gradient, from the tiles whose second, fourth and sixth row it is:
 /// 4 p₅ − 4 (p₁ − p₂) − 2 (p₃ − p₄); p₁ − p₂ + 2 (p₃ − p₄) − 5 p₅; p₅.
 #[target_feature(enable = "avx2,fma")]
-fn odd<'a>(tiles: [[&[Eight]; POINTS]; 3], dx: impl Iterator<Item = &'a mut Eight>) {
+fn odd(tiles: &[[&[Eight]; POINTS]; 3], dx: &mut [Eight], step: usize) {
     let (two, four, five) = (
         _mm256_set1_ps(2.0),
         _mm256_set1_ps(4.0),
         _mm256_set1_ps(5.0),
     );
-    let [[_, a1, a2, a3, a4, a5], [_, b1, b2, b3, b4, b5], [.., last]] = tiles;
+    let [[_, a1, a2, a3, a4, a5], [_, b1, b2, b3, b4, b5], [.., last]] = *tiles;
     let columns = last.len();
-    let rows = [a1, a2, a3, a4, a5, b1, b2, b3, b4, b5].map(|row| &row[..columns]);
-    for (j, dx) in (0..columns).zip(dx) {
+    let rows = [a1, a2, a3, a4, a5, b1, b2, b3, b4, b5];
+    for j in 0..columns {
         let at = |row: usize| load(&rows[row][j]);
         let (a1, a2, a3, a4, a5) = (at(0), at(1), at(2), at(3), at(4));
         let (b1, b2, b3, b4, b5) = (at(5), at(6), at(7), at(8), at(9));
@@ -345,7 +355,7 @@ fn odd<'a>(tiles: [[&[Eight]; POINTS]; 3], dx: impl Iterator<Item = &'a mut Eigh
         let first = _mm256_fnmadd_ps(two, _mm256_sub_ps(a3, a4), _mm256_mul_ps(four, ones));
         let middle = _mm256_fmadd_ps(two, _mm256_sub_ps(b3, b4), _mm256_sub_ps(b1, b2));
         let sum = _mm256_fnmadd_ps(five, b5, _mm256_add_ps(middle, load(&last[j])));
-        store(dx, _mm256_add_ps(first, sum));
+        store(&mut dx[j * step], _mm256_add_ps(first, sum));
     }
 }
 

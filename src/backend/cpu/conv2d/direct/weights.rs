@@ -1,7 +1,7 @@
 //! The weights' gradient: products of planes of `dy` with shifted planes of `x`, summed in lanes.
 //!
-//! A tile of 2 output channels × 5 taps stays in registers over a band of rows: 10 multiply-adds for 7 vectors. The
-//! lanes are added up once, after all samples.
+//! A tile of 2 output channels × 5 taps, or 6, stays in registers over a band of rows: 10 multiply-adds for 7 vectors.
+//! The lanes are added up once, after all samples.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -49,7 +49,7 @@ unsafe fn band(
     // With a single channel out, more taps keep both multiply-add units busy.
     let step = match g.co {
         1 => 8,
-        _ if g.taps() % 6 == 0 => 6,
+        _ if g.taps().is_multiple_of(6) => 6,
         _ => 5,
     };
     for o in (0..g.co).step_by(2) {

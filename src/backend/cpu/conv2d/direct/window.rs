@@ -1,8 +1,8 @@
 //! A window that slides over planes: forward, and backward to the input with the kernel turned round.
 //!
-//! A tile of 6 output channels × 2 pixels, or 4 × 3, stays in registers while the window is summed: 12 multiply-adds
-//! for 7 or 8 vectors of input and weights. Fewer channels take more pixels. Taps that lie in the frame of zeros for
-//! all pixels of a tile are skipped.
+//! A tile of up to 6 output channels × 2 pixels stays in registers while the window is summed: 12 multiply-adds for 2
+//! vectors of input and 6 weights. Fewer channels take more pixels. Taps that lie in the frame of zeros for all
+//! pixels of a tile are skipped.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
