@@ -126,8 +126,10 @@ impl Points {
         let (rows, columns) = to.size;
         for line in 0..self.g.co * self.inner.h {
             let (o, i) = (line / self.inner.h, line % self.inner.h * 2);
-            let p: [&[Eight]; POINTS] =
-                std::array::from_fn(|m| &self.y[m * each + line * columns..][..columns]);
+            let mut p = [&self.y[..columns]; POINTS];
+            for (m, row) in p.iter_mut().enumerate() {
+                *row = &self.y[m * each + line * columns..][..columns];
+            }
             let b = _mm256_set1_ps(b[o]);
             for i in (i..rows).take(2) {
                 let y = &mut y[to.row(o, i)];
@@ -215,10 +217,10 @@ impl Points {
         let (four, five) = (_mm256_set1_ps(4.0), _mm256_set1_ps(5.0));
         for line in 0..self.g.ci * self.inner.h {
             let (c, i) = (line / self.inner.h, line % self.inner.h * 2);
-            let rows: [&[Eight]; POINTS] = std::array::from_fn(|r| match i + r {
-                row if row < height => &x[(c * height + row) * w..][..w],
-                _ => &self.zeros[..],
-            });
+            let mut rows = [&self.zeros[..w]; POINTS];
+            for (row, at) in rows.iter_mut().zip(i..height) {
+                *row = &x[(c * height + at) * w..][..w];
+            }
             let mut points = self.x.chunks_exact_mut(each);
             let mut to: [&mut [Eight]; POINTS] = std::array::from_fn(|_| {
                 let point = points.next().expect("as many as points");
