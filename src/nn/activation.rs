@@ -2,6 +2,7 @@
 
 use super::layer::{Layer, Pass};
 use crate::backend::cpu::activation;
+use crate::backend::cpu::lanes::Op;
 use crate::data::Shape;
 
 /// Which function.
@@ -29,6 +30,13 @@ impl Layer for Activation {
 
     fn output(&self) -> Shape {
         self.shape
+    }
+
+    fn lanes(&self) -> Option<Op> {
+        Some(match self.kind {
+            Kind::Relu => Op::Relu,
+            Kind::Tanh => Op::Tanh,
+        })
     }
 
     fn in_place(&self) -> bool {

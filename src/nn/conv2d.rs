@@ -2,7 +2,8 @@
 
 use super::layer::{Backward, Flops, Layer, Pass, uniform};
 use crate::backend::cpu::Input;
-use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry};
+use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry, Method, Pass as Way};
+use crate::backend::cpu::lanes::Op;
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -59,6 +60,14 @@ impl Layer for Conv2d {
             grad_params: product,
             grad_input: product,
         }
+    }
+
+    fn lanes(&self) -> Option<Op> {
+        let direct = |pass: Way| self.kernel.method(pass) == Method::Direct;
+        Way::ALL
+            .into_iter()
+            .all(direct)
+            .then_some(Op::Conv2d(self.g))
     }
 
     fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {

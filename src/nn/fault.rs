@@ -16,7 +16,7 @@ pub struct Fault {
 impl Model {
     /// What is not finite in a step that gave `tally` and `grads`. Costs one reading of the gradients if nothing is.
     pub fn fault(
-        &self,
+        &mut self,
         params: &[f32],
         batch: &Batch,
         tally: Tally,
@@ -25,10 +25,8 @@ impl Model {
         if tally.loss.is_finite() {
             return (!finite(grads)).then(|| self.in_gradients(grads));
         }
-        let found = self
-            .in_input(batch)
-            .or_else(|| self.in_params(params))
-            .or_else(|| self.in_outputs(batch.len()));
+        let before = self.in_input(batch).or_else(|| self.in_params(params));
+        let found = before.or_else(|| self.in_outputs(params, batch));
         Some(found.unwrap_or_else(|| Fault {
             what: "the loss".into(),
             value: tally.loss,
@@ -51,8 +49,9 @@ impl Model {
         }
     }
 
-    fn in_outputs(&self, n: usize) -> Option<Fault> {
-        self.outputs(n).find_map(|(i, name, values)| {
+    fn in_outputs(&mut self, params: &[f32], batch: &Batch) -> Option<Fault> {
+        let mut outputs = self.outputs(params, batch);
+        outputs.find_map(|(i, name, values)| {
             fault(values, || format!("the output of layer {i} ({name})"))
         })
     }

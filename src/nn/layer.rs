@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::backend::cpu::Input;
+use crate::backend::cpu::lanes::Op;
 use crate::comm::Comm;
 use crate::data::Shape;
 use crate::rng::Stream;
@@ -82,6 +83,10 @@ pub trait Layer {
     /// Whether, as a model's first layer, it takes bytes as they are; otherwise they are scaled to floats for it.
     fn takes_bytes(&self) -> bool {
         false
+    }
+    /// What it is to a stack in lanes, if it can be part of one.
+    fn lanes(&self) -> Option<Op> {
+        None
     }
     /// Whether it works in place.
     fn in_place(&self) -> bool {

@@ -6,10 +6,14 @@ use super::Tally;
 use super::layer::{Backward, Draw, Layer, Pass, Tensor};
 use super::spec::Spec;
 use crate::backend::cpu::Input;
+use crate::backend::cpu::lanes::{Op, Stack};
 use crate::backend::cpu::softmax::cross_entropy;
 use crate::comm::Comm;
 use crate::data::{Batch, Images, Shape};
 use crate::rng::Stream;
+
+#[cfg(test)]
+mod tests;
 
 /// A model: its layers, the table of its parameters, and buffers that are allocated once.
 pub struct Model {
@@ -23,6 +27,7 @@ pub struct Model {
     stages: Vec<Stage>,
     tensors: Vec<Tensor>,
     tape: Tape,
+    head: Option<Head>,
     /// Gradients with respect to outputs: of the layer at hand and of the one before, in turn.
     slopes: [Vec<f32>; 2],
 }
@@ -52,6 +57,13 @@ struct Stage {
     /// Values of one input and of one output sample.
     inputs: usize,
     outputs: usize,
+}
+
+/// The first layers, where they are of a kind that is faster eight samples at a time.
+struct Head {
+    stack: Stack,
+    /// How many layers.
+    layers: usize,
 }
 
 /// What a forward pass leaves for the backward pass.
@@ -91,7 +103,10 @@ impl Model {
                 outputs,
             });
         }
-        let takes_bytes = layers[0].takes_bytes();
+        let ops: Vec<Op> = layers.iter().map_while(|layer| layer.lanes()).collect();
+        let head = Stack::of((input.c, input.h, input.w), &ops)
+            .map(|(stack, layers)| Head { stack, layers });
+        let takes_bytes = head.is_some() || layers[0].takes_bytes();
         let tape = Tape {
             buffers: vec![Vec::new(); buffers],
             entry: Vec::new(),
@@ -106,6 +121,7 @@ impl Model {
             stages,
             tensors,
             tape,
+            head,
             slopes,
         }
     }
@@ -157,22 +173,43 @@ impl Model {
 
     /// Floats that a training step with `n` samples holds beside parameters and gradients.
     pub fn floats(&self, n: usize) -> usize {
-        let written = self.stages.iter().filter(|stage| !stage.in_place);
-        let outputs: usize = written.map(|stage| stage.outputs).sum();
-        let largest = self
-            .stages
-            .iter()
-            .map(|stage| stage.outputs)
-            .max()
-            .unwrap_or(0);
-        n * (outputs + 2 * largest)
+        let (head, done) = self.head.as_ref().map_or((0, 0), |head| {
+            (head.stack.floats(n), head.layers.saturating_sub(1))
+        });
+        // Of the layers in lanes only the last one writes rows.
+        let stages = || self.stages.iter().enumerate().skip(done);
+        let written = stages().filter(|(i, stage)| *i == done || !stage.in_place);
+        let outputs: usize = written.map(|(_, stage)| stage.outputs).sum();
+        let largest = stages().map(|(_, stage)| stage.outputs).max().unwrap_or(0);
+        head + n * (outputs + 2 * largest)
     }
 
-    /// Number, name and output of each layer, as the last pass of `n` samples left them.
-    pub(super) fn outputs(&self, n: usize) -> impl Iterator<Item = (usize, &'static str, &[f32])> {
+    /// Number, name and output of each layer, as the last pass left them.
+    pub(super) fn outputs(
+        &mut self,
+        params: &[f32],
+        batch: &Batch,
+    ) -> impl Iterator<Item = (usize, &'static str, &[f32])> {
+        let n = batch.len();
+        if let Some(head) = self.head.take() {
+            // In lanes, layers leave nothing to look at: once more, in rows.
+            let pass = Pass {
+                n,
+                training: false,
+                draw: Draw::default(),
+                samples: batch.samples(),
+                team: None,
+            };
+            self.tape.takes_bytes = self.layers[0].takes_bytes();
+            self.tape.enter(batch, self.input);
+            self.run(0..head.layers, pass, params, batch);
+            self.tape.takes_bytes = true;
+            self.head = Some(head);
+        }
+        let buffers = &self.tape.buffers;
         let all = self.layers.iter().zip(&self.stages).enumerate();
         all.map(move |(i, (layer, stage))| {
-            let values = &self.tape.buffers[stage.writes][..n * stage.outputs];
+            let values = &buffers[stage.writes][..n * stage.outputs];
             (i, layer.name(), values)
         })
     }
@@ -230,7 +267,23 @@ impl Model {
 
     fn forward(&mut self, pass: Pass, params: &[f32], batch: &Batch) {
         self.tape.enter(batch, self.input);
-        for (layer, stage) in self.layers.iter_mut().zip(&self.stages) {
+        if let Some(head) = &mut self.head {
+            let (first, last) = (&self.stages[0], &self.stages[head.layers - 1]);
+            let mut y = std::mem::take(&mut self.tape.buffers[last.writes]);
+            let out = grown(&mut y, pass.n * last.outputs);
+            let x = self.tape.input(first, batch);
+            let params = &params[..last.range.end];
+            head.stack.forward((pass.n, pass.training), params, x, out);
+            self.tape.buffers[last.writes] = y;
+        }
+        let done = self.head.as_ref().map_or(0, |head| head.layers);
+        self.run(done..self.layers.len(), pass, params, batch);
+    }
+
+    /// The forward pass of some layers, in rows.
+    fn run(&mut self, range: Range<usize>, pass: Pass, params: &[f32], batch: &Batch) {
+        let layers = self.layers[range.clone()].iter_mut();
+        for (layer, stage) in layers.zip(&self.stages[range]) {
             let size = pass.n * stage.outputs;
             // Taken out and put back: a layer reads one buffer while it writes another.
             let mut y = std::mem::take(&mut self.tape.buffers[stage.writes]);
@@ -250,7 +303,9 @@ impl Model {
 
     fn backward(&mut self, pass: Pass, params: &[f32], batch: &Batch, grads: &mut [f32]) {
         let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
-        for (layer, stage) in self.layers.iter_mut().zip(&self.stages).rev() {
+        let first = self.head.as_ref().map_or(0, |head| head.layers);
+        let layers = self.layers.iter_mut().zip(&self.stages);
+        for (layer, stage) in layers.skip(first).rev() {
             let y = &self.tape.buffers[stage.writes][..pass.n * stage.outputs];
             let slope = &mut dy[..pass.n * stage.outputs];
             if layer.in_place() {
@@ -268,6 +323,12 @@ impl Model {
             };
             layer.backward(pass, work);
             std::mem::swap(&mut dy, &mut dx);
+        }
+        if let Some(head) = &mut self.head {
+            let last = &self.stages[head.layers - 1];
+            let (params, grads) = (&params[..last.range.end], &mut grads[..last.range.end]);
+            head.stack
+                .backward(params, &dy[..pass.n * last.outputs], grads);
         }
         self.slopes = [dy, dx];
     }

@@ -2,6 +2,7 @@
 
 use super::layer::{Backward, Layer, Pass};
 use crate::backend::cpu::Input;
+use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::pool::{Geometry, average, max};
 use crate::data::Shape;
 
@@ -46,6 +47,13 @@ impl Layer for Pool {
             h: self.g.oh(),
             w: self.g.ow(),
         }
+    }
+
+    fn lanes(&self) -> Option<Op> {
+        Some(match self.kind {
+            Kind::Max => Op::Max(self.g),
+            Kind::Average => Op::Average(self.g),
+        })
     }
 
     fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {

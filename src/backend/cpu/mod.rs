@@ -9,6 +9,7 @@ mod blas;
 pub mod conv2d;
 pub mod dropout;
 mod finite;
+pub mod lanes;
 pub mod linear;
 pub mod local_response;
 mod narrow;
@@ -51,6 +52,22 @@ impl<'a> Input<'a> {
     /// Whether there is no value.
     pub fn is_empty(self) -> bool {
         self.len() == 0
+    }
+
+    /// Some of the values.
+    fn part(self, range: std::ops::Range<usize>) -> Self {
+        match self {
+            Self::Floats(values) => Self::Floats(&values[range]),
+            Self::Bytes {
+                pixels,
+                factor,
+                shift,
+            } => Self::Bytes {
+                pixels: &pixels[range],
+                factor,
+                shift,
+            },
+        }
     }
 
     /// The floats, for layers that take nothing else.

@@ -3,7 +3,7 @@
 //! Shapes, all row-major: `x: (n, ci, h, w)`, `w: (co, ci, kh, kw)`, `b: (co)`, `y: (n, co, oh, ow)`.
 //! Cost of each pass: 2·n·co·oh·ow·ci·kh·kw FLOP; the methods differ in how near they come to the machine's limit.
 
-mod direct;
+pub(super) mod direct;
 mod gemm;
 mod geometry;
 #[cfg(test)]

@@ -59,10 +59,7 @@ impl Work for Backward<'_> {
         for (dx, dy) in self.dx.chunks_exact_mut(g.h * g.w).zip(gradients) {
             for (iy, dx) in dx.chunks_exact_mut(g.w).enumerate() {
                 dx.fill(0.0);
-                // The windows over row iy: those that start at most k − 1 rows above it.
-                let first = (iy + g.pad + 1).saturating_sub(g.k).div_ceil(g.stride);
-                let last = ((iy + g.pad) / g.stride).min(g.oh() - 1);
-                for oy in first..=last {
+                for oy in g.over(iy, g.oh()) {
                     spread(g, &dy[oy * g.ow()..][..g.ow()], dx);
                 }
                 dx.iter_mut().for_each(|dx| *dx /= cells);

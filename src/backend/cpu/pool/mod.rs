@@ -41,9 +41,16 @@ impl Geometry {
     }
 
     /// Rows (or, of `size` = w, columns) of the plane that output `o` looks at.
-    fn window(self, o: usize, size: usize) -> Range<usize> {
+    pub(super) fn window(self, o: usize, size: usize) -> Range<usize> {
         let start = o * self.stride;
         start.saturating_sub(self.pad)..(start + self.k - self.pad).min(size)
+    }
+
+    /// Outputs, of so many rows or columns, whose windows lie over row or column `i`.
+    pub(super) fn over(self, i: usize, outputs: usize) -> Range<usize> {
+        let end = ((i + self.pad) / self.stride + 1).min(outputs);
+        let first = (i + self.pad + 1).saturating_sub(self.k);
+        first.div_ceil(self.stride).min(end)..end
     }
 
     /// Outputs of a row whose windows lie inside it.

@@ -1,23 +1,33 @@
 //! Convolution by its own loops on AVX2, for few channels, where BLAS spends more time on packing than on products.
 //!
-//! Eight samples lie side by side in the lanes of a vector. So no image is too narrow for vectors, every kernel,
+//! Eight samples lie side by side in the lanes of a vector (see [`lanes`](super::super::lanes)). So every kernel,
 //! stride and padding runs at full width, and a batch that is no multiple of eight costs as much as the next one that
-//! is. Scratch memory holds the planes of eight samples in that order, `(channels, rows, columns, 8)`, within a frame
-//! of zeros.
+//! is. [`Group`] works on samples that lie so already; the passes here bring them into that order, eight at a time, in
+//! scratch memory.
 
 #![allow(unsafe_code)]
 
+#[cfg(not(target_arch = "x86_64"))]
+mod elsewhere;
 #[cfg(target_arch = "x86_64")]
-mod lanes;
+mod group;
+#[cfg(target_arch = "x86_64")]
+mod points;
+#[cfg(target_arch = "x86_64")]
+mod rows;
 #[cfg(target_arch = "x86_64")]
 mod weights;
 #[cfg(target_arch = "x86_64")]
 mod window;
 
-use super::{Geometry, Pass};
+#[cfg(target_arch = "x86_64")]
+pub(in super::super) use group::Group;
 
-/// Samples in a vector.
-const LANES: usize = 8;
+#[cfg(not(target_arch = "x86_64"))]
+pub(in super::super) use elsewhere::Group;
+
+use super::super::lanes::LANES;
+use super::{Geometry, Pass};
 
 /// Floats of memory beyond which the planes of eight samples are far from any cache.
 const MOST: usize = 1 << 22;
@@ -55,7 +65,7 @@ pub(super) fn forward(
     #[cfg(target_arch = "x86_64")]
     // SAFETY: AVX2 and FMA were just found.
     unsafe {
-        window::forward(g, x, w, b, y, scratch)
+        rows::slide(&window::Window::forward(g), x, (w, b), y, scratch)
     }
 }
 
@@ -71,7 +81,7 @@ pub(super) fn grad_weights(
     #[cfg(target_arch = "x86_64")]
     // SAFETY: AVX2 and FMA were just found.
     unsafe {
-        weights::grad_weights(g, x, dy, dw, scratch)
+        rows::grad_weights(g, x, dy, dw, scratch)
     }
 }
 
@@ -81,6 +91,6 @@ pub(super) fn grad_input(g: &Geometry, dy: &[f32], w: &[f32], dx: &mut [f32], sc
     #[cfg(target_arch = "x86_64")]
     // SAFETY: AVX2 and FMA were just found.
     unsafe {
-        window::grad_input(g, dy, w, dx, scratch)
+        rows::slide(&window::Window::grad_input(g), dy, (w, &[]), dx, scratch)
     }
 }

@@ -1,127 +1,189 @@
 //! The weights' gradient: products of planes of `dy` with shifted planes of `x`, summed in lanes.
 //!
-//! A tile of 2 output channels × 5 taps stays in registers over a band of rows: 10 multiply-adds for 7 vectors. The
-//! lanes are added up once, after all samples.
+//! A tile of 2 output channels × 5 taps, or 6, stays in registers over a band of rows: 10 multiply-adds for 7 vectors.
+//! The lanes are added up once, after all samples.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::lanes::{Frame, pack};
-use super::{Geometry, LANES};
+use super::super::super::lanes::{Eight, LANES, Planes};
+use super::Geometry;
 
 /// Vectors of the first-level cache that a band may fill: 24 KiB.
 const BAND: usize = 768;
 
-/// `dw = Σ dy · x`.
+/// Adds the products of eight samples to `sums: (co, taps)`; `x` lies within the geometry's padding, `dy` as `grads`
+/// says.
 ///
 /// # Safety
-/// `scratch` must have the pass's size.
+/// The planes must have these sizes.
 #[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn grad_weights(
+pub(super) unsafe fn add(
     g: &Geometry,
-    x: &[f32],
-    dy: &[f32],
-    dw: &mut [f32],
-    scratch: &mut [f32],
+    x: &[Eight],
+    (dy, grads): (&[Eight], &Planes),
+    sums: &mut [Eight],
 ) {
-    let input = Frame {
-        channels: g.ci,
-        from: (g.h, g.w),
-        to: (g.h + 2 * g.pad, g.w + 2 * g.pad),
-        first: (g.pad as isize, g.pad as isize),
-        step: 1,
-    };
-    let output = Frame::tight(g.co, g.oh(), g.ow());
-    let (planes, rest) = scratch.split_at_mut(input.len());
-    let (grads, rest) = rest.split_at_mut(output.len());
-    let sums = &mut rest[..g.weights() * LANES];
-    planes.fill(0.0);
-    sums.fill(0.0);
-    let height = BAND / (2 * g.ow() + g.stride * input.to.1);
-    let samples = x.chunks(LANES * input.sample());
-    for (x, dy) in samples.zip(dy.chunks(LANES * output.sample())) {
-        pack(&input, x, planes);
-        pack(&output, dy, grads);
-        for first in (0..g.oh()).step_by(height.max(1)) {
-            let rows = first..g.oh().min(first + height.max(1));
-            band(g, rows, planes, grads, sums);
-        }
-    }
-    for (dw, sum) in dw.iter_mut().zip(sums.chunks_exact(LANES)) {
-        *dw = sum.iter().sum();
+    let width = g.w + 2 * g.pad;
+    let height = (BAND / (2 * g.ow() + g.stride * width)).max(1);
+    for first in (0..g.oh()).step_by(height) {
+        let rows = first..g.oh().min(first + height);
+        // SAFETY: as promised.
+        unsafe { band(g, rows, x, (dy, grads), sums) };
     }
 }
 
 /// Adds the products of a band of output rows.
+///
+/// # Safety
+/// As for [`add`].
 #[target_feature(enable = "avx2,fma")]
-fn band(g: &Geometry, rows: Range<usize>, planes: &[f32], grads: &[f32], sums: &mut [f32]) {
+unsafe fn band(
+    g: &Geometry,
+    rows: Range<usize>,
+    x: &[Eight],
+    dy: (&[Eight], &Planes),
+    sums: &mut [Eight],
+) {
     // With a single channel out, more taps keep both multiply-add units busy.
-    let step = if g.co == 1 { 8 } else { 5 };
-    for tap in (0..g.taps()).step_by(step) {
-        for o in (0..g.co).step_by(2) {
+    let step = match g.co {
+        1 => 8,
+        _ if g.taps().is_multiple_of(6) => 6,
+        _ => 5,
+    };
+    for o in (0..g.co).step_by(2) {
+        let mut taps = Taps::default();
+        for tap in (0..g.taps()).step_by(step) {
             let (at, rows) = ((o, tap), rows.clone());
-            // SAFETY: the planes have the geometry's sizes with padding, and o and tap lie in it.
+            // SAFETY: o and tap lie in the geometry, and the planes have its sizes.
             unsafe {
-                match (g.co, g.co - o) {
-                    (1, _) => tile::<1, 8>(g, at, rows, planes, grads, sums),
-                    (_, 1) => tile::<1, 5>(g, at, rows, planes, grads, sums),
-                    _ => tile::<2, 5>(g, at, rows, planes, grads, sums),
+                match (step, g.co - o) {
+                    (8, _) => tile::<1, 8>(g, at, taps.starts(g), rows, x, dy, sums),
+                    (6, 1) => tile::<1, 6>(g, at, taps.starts(g), rows, x, dy, sums),
+                    (6, _) => tile::<2, 6>(g, at, taps.starts(g), rows, x, dy, sums),
+                    (_, 1) => tile::<1, 5>(g, at, taps.starts(g), rows, x, dy, sums),
+                    _ => tile::<2, 5>(g, at, taps.starts(g), rows, x, dy, sums),
                 }
             }
         }
+    }
+}
+
+/// Goes from tap to tap of a window.
+#[derive(Default)]
+struct Taps {
+    c: usize,
+    p: usize,
+    q: usize,
+}
+
+impl Taps {
+    /// Where the next T taps meet the input of the first pixel; behind the last tap that of the last.
+    fn starts<const T: usize>(&mut self, g: &Geometry) -> [usize; T] {
+        let (height, width) = (g.h + 2 * g.pad, g.w + 2 * g.pad);
+        let mut last = 0;
+        std::array::from_fn(|_| {
+            if self.c < g.ci {
+                last = (self.c * height + self.p) * width + self.q;
+                self.q += 1;
+                if self.q == g.kw {
+                    (self.q, self.p) = (0, self.p + 1);
+                }
+                if self.p == g.kh {
+                    (self.p, self.c) = (0, self.c + 1);
+                }
+            }
+            last
+        })
     }
 }
 
 /// Adds the products of C output channels from `o` with up to T taps from `tap`.
 ///
 /// # Safety
-/// o + C ≤ co, tap < taps, and the buffers must have the geometry's sizes.
+/// o + C ≤ co, tap < taps, and the planes must have the geometry's sizes.
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const C: usize, const T: usize>(
     g: &Geometry,
     (o, tap): (usize, usize),
+    starts: [usize; T],
     rows: Range<usize>,
-    planes: &[f32],
-    grads: &[f32],
-    sums: &mut [f32],
+    x: &[Eight],
+    (dy, grads): (&[Eight], &Planes),
+    sums: &mut [Eight],
 ) {
-    let (height, width) = (g.h + 2 * g.pad, g.w + 2 * g.pad);
-    let count = T.min(g.taps() - tap);
-    // A tile that is not full sums its last tap again, and drops it.
-    let starts: [usize; T] = std::array::from_fn(|t| {
-        let tap = tap + t.min(count - 1);
-        let (line, q) = (tap / g.kw, tap % g.kw);
-        (((line / g.kh) * height + line % g.kh) * width + q) * LANES
-    });
+    let (width, plane) = (g.w + 2 * g.pad, grads.plane());
     let mut tile = [[_mm256_setzero_ps(); T]; C];
     for row in rows {
-        let mut x = planes[row * g.stride * width * LANES..].as_ptr();
-        let mut dy = grads[(o * g.oh() + row) * g.ow() * LANES..].as_ptr();
-        for _ in 0..g.ow() {
-            // SAFETY: the pixel is in its row; every tap's input is in the planes, every channel's dy in the grads.
+        // SAFETY: every tap's input is in the planes, every channel's dy in the grads.
+        let (xs, ds) = unsafe {
+            let x = x[row * g.stride * width..].as_ptr();
+            let dy = dy[grads.place(o, row, 0)..].as_ptr();
+            let xs: [*const f32; T] = std::array::from_fn(|t| x.add(starts[t]).cast());
+            let ds: [*const f32; C] = std::array::from_fn(|c| dy.add(c * plane).cast());
+            (xs, ds)
+        };
+        for column in 0..g.ow() {
+            let (i, j) = (column * g.stride * LANES, column * grads.step * LANES);
+            // SAFETY: the pixel is in its row.
             unsafe {
-                let ds: [__m256; C] =
-                    std::array::from_fn(|c| _mm256_loadu_ps(dy.add(c * g.pixels() * LANES)));
+                let ds = ds.map(|dy| _mm256_load_ps(dy.add(j)));
                 for t in 0..T {
-                    let x = _mm256_loadu_ps(x.add(starts[t]));
+                    let x = _mm256_load_ps(xs[t].add(i));
                     for c in 0..C {
                         tile[c][t] = _mm256_fmadd_ps(ds[c], x, tile[c][t]);
                     }
                 }
             }
-            x = x.wrapping_add(g.stride * LANES);
-            dy = dy.wrapping_add(LANES);
         }
     }
+    // A tile that is not full summed its last tap again, which is dropped.
+    let count = T.min(g.taps() - tap);
     for (c, tile) in tile.iter().enumerate() {
-        let to = &mut sums[((o + c) * g.taps() + tap) * LANES..][..count * LANES];
-        for (to, sum) in to.chunks_exact_mut(LANES).zip(tile) {
-            // SAFETY: the place has eight floats.
+        let to = &mut sums[(o + c) * g.taps() + tap..][..count];
+        for (to, sum) in to.iter_mut().zip(tile) {
+            // SAFETY: the place is aligned and has eight floats.
             unsafe {
-                let before = _mm256_loadu_ps(to.as_ptr());
-                _mm256_storeu_ps(to.as_mut_ptr(), _mm256_add_ps(before, *sum));
+                let before = _mm256_load_ps(to.0.as_ptr());
+                _mm256_store_ps(to.0.as_mut_ptr(), _mm256_add_ps(before, *sum));
             }
+        }
+    }
+}
+
+/// Adds the pixels of each channel of `dy` to `sums: (co)`.
+///
+/// # Safety
+/// The planes must have their sizes.
+#[target_feature(enable = "avx2,fma")]
+pub(super) unsafe fn add_biases((dy, grads): (&[Eight], &Planes), sums: &mut [Eight]) {
+    for (o, to) in sums.iter_mut().enumerate().take(grads.channels) {
+        // Several strands: a single one would wait for each addition.
+        let mut strands = [_mm256_setzero_ps(); 4];
+        let mut add = |strand: usize, dy: &Eight| {
+            // SAFETY: a vector is aligned and has eight floats.
+            let dy = unsafe { _mm256_load_ps(dy.0.as_ptr()) };
+            strands[strand] = _mm256_add_ps(strands[strand], dy);
+        };
+        for row in 0..grads.size.0 {
+            let row = &dy[grads.row(o, row)];
+            // Between pixels that lie apart there are zeros.
+            let (fours, rest) = row.as_chunks::<4>();
+            for four in fours {
+                (0..4).for_each(|strand| add(strand, &four[strand]));
+            }
+            rest.iter().for_each(|dy| add(0, dy));
+        }
+        let pairs = (
+            _mm256_add_ps(strands[0], strands[1]),
+            _mm256_add_ps(strands[2], strands[3]),
+        );
+        // SAFETY: as above.
+        unsafe {
+            let before = _mm256_load_ps(to.0.as_ptr());
+            let sum = _mm256_add_ps(pairs.0, pairs.1);
+            _mm256_store_ps(to.0.as_mut_ptr(), _mm256_add_ps(before, sum));
         }
     }
 }

@@ -8,109 +8,158 @@
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::lanes::{Frame, pack, unpack_row};
-use super::{Geometry, LANES, room};
+use super::super::super::lanes::{Eight, LANES, Planes};
+use super::Geometry;
 
 /// Output channels of the largest tile.
-const TILE: usize = 6;
-
-/// Pixels between two visits to the output: their sums stay in the first-level cache.
-const CHUNK: usize = 32;
+pub(super) const TILE: usize = 6;
 
 /// What slides over what.
-struct Window {
-    frame: Frame,
-    /// Rows and columns of the planes that are not all zero.
-    live: [Range<usize>; 2],
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    pub(super) from: Planes,
+    /// First and end of the rows and columns of the planes that are not all zero.
+    live: [(usize, usize); 2],
     kernel: (usize, usize),
     stride: usize,
     /// Channels, rows and columns out.
-    out: (usize, usize, usize),
+    pub(super) out: (usize, usize, usize),
+    turned: bool,
 }
 
-/// An output pixel: where its window starts, and the rows and columns of the kernel that meet live values.
-#[derive(Clone, Default)]
-struct Pixel {
+/// An output pixel: where its window starts, where it goes, and the rows and columns of the kernel that meet live
+/// values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pixel {
     start: usize,
+    pub(super) place: usize,
     rows: Range<usize>,
     columns: Range<usize>,
 }
 
-/// `y = x ∗ w + b`.
-///
-/// # Safety
-/// `scratch` must have the pass's size.
-#[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn forward(
-    g: &Geometry,
-    x: &[f32],
-    w: &[f32],
-    b: &[f32],
-    y: &mut [f32],
-    scratch: &mut [f32],
-) {
-    let window = Window {
-        frame: Frame {
-            channels: g.ci,
-            from: (g.h, g.w),
-            to: (g.h + 2 * g.pad, g.w + 2 * g.pad),
-            first: (g.pad as isize, g.pad as isize),
-            step: 1,
-        },
-        live: [g.pad..g.pad + g.h, g.pad..g.pad + g.w],
-        kernel: (g.kh, g.kw),
-        stride: g.stride,
-        out: (g.co, g.oh(), g.ow()),
-    };
-    let (weights, planes) = scratch.split_at_mut(room(g.weights()));
-    arrange(g.co, g.taps(), weights, |o, tap| w[o * g.taps() + tap]);
-    slide(&window, x, weights, b, y, planes);
-}
+impl Window {
+    /// `y = x ∗ w`.
+    pub(super) fn forward(g: &Geometry) -> Self {
+        Self {
+            from: Planes::padded(g.ci, (g.h, g.w), g.pad),
+            live: [(g.pad, g.pad + g.h), (g.pad, g.pad + g.w)],
+            kernel: (g.kh, g.kw),
+            stride: g.stride,
+            out: (g.co, g.oh(), g.ow()),
+            turned: false,
+        }
+    }
 
-/// `dx = dy ∗ w`: the output's gradient, its pixels a stride apart, under the kernel turned round.
-///
-/// # Safety
-/// `scratch` must have the pass's size.
-#[target_feature(enable = "avx2,fma")]
-pub(super) unsafe fn grad_input(
-    g: &Geometry,
-    dy: &[f32],
-    w: &[f32],
-    dx: &mut [f32],
-    scratch: &mut [f32],
-) {
-    let to = (g.h + g.kh - 1, g.w + g.kw - 1);
-    let first = |k: usize| k as isize - 1 - g.pad as isize;
-    let live = |first: isize, outputs: usize, size: usize| {
-        let end = first + ((outputs - 1) * g.stride) as isize + 1;
-        first.max(0) as usize..(end.max(0) as usize).min(size)
-    };
-    let window = Window {
-        frame: Frame {
-            channels: g.co,
-            from: (g.oh(), g.ow()),
-            to,
-            first: (first(g.kh), first(g.kw)),
-            step: g.stride,
-        },
-        live: [
-            live(first(g.kh), g.oh(), to.0),
-            live(first(g.kw), g.ow(), to.1),
-        ],
-        kernel: (g.kh, g.kw),
-        stride: 1,
-        out: (g.ci, g.h, g.w),
-    };
-    let (weights, planes) = scratch.split_at_mut(room(g.weights()));
-    let area = g.kh * g.kw;
-    arrange(g.ci, g.co * area, weights, |c, tap| {
-        w[((tap / area) * g.ci + c) * area + area - 1 - tap % area]
-    });
-    slide(&window, dy, weights, &[], dx, planes);
+    /// `dx = dy ∗ w`: the output's gradient, its pixels a stride apart, under the kernel turned round.
+    pub(super) fn grad_input(g: &Geometry) -> Self {
+        let frame = (g.h + g.kh - 1, g.w + g.kw - 1);
+        let first = |k: usize| k as isize - 1 - g.pad as isize;
+        let live = |first: isize, outputs: usize, size: usize| {
+            let end = first + ((outputs - 1) * g.stride) as isize + 1;
+            (first.max(0) as usize, (end.max(0) as usize).min(size))
+        };
+        Self {
+            from: Planes {
+                channels: g.co,
+                size: (g.oh(), g.ow()),
+                frame,
+                first: (first(g.kh), first(g.kw)),
+                step: g.stride,
+            },
+            live: [
+                live(first(g.kh), g.oh(), frame.0),
+                live(first(g.kw), g.ow(), frame.1),
+            ],
+            kernel: (g.kh, g.kw),
+            stride: 1,
+            out: (g.ci, g.h, g.w),
+            turned: true,
+        }
+    }
+
+    /// Weights of one output channel.
+    pub(super) fn taps(&self) -> usize {
+        self.from.channels * self.kernel.0 * self.kernel.1
+    }
+
+    /// Puts the weights of each tile in the order in which it reads them: `(tiles, taps, outputs of the tile)`.
+    pub(super) fn arrange(&self, w: &[f32], to: &mut [f32]) {
+        let (inputs, outputs) = (self.from.channels, self.out.0);
+        let area = self.kernel.0 * self.kernel.1;
+        for (first, count) in tiles(outputs) {
+            let to = &mut to[first * self.taps()..][..count * self.taps()];
+            for (c, to) in to.chunks_exact_mut(count * area).enumerate() {
+                for o in 0..count {
+                    let to = to[o..].iter_mut().step_by(count);
+                    if self.turned {
+                        let from = &w[(c * outputs + first + o) * area..][..area];
+                        to.zip(from.iter().rev()).for_each(|(to, w)| *to = *w);
+                    } else {
+                        let from = &w[((first + o) * inputs + c) * area..][..area];
+                        to.zip(from).for_each(|(to, w)| *to = *w);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Finds the windows of neighbouring output pixels from `start` on; where they go is numbered from 0.
+    pub(super) fn locate(&self, start: usize, pixels: &mut [Pixel]) {
+        let ow = self.out.2;
+        let live = |axis: usize, at: usize, taps: usize| {
+            let first = self.live[axis].0.saturating_sub(at).min(taps);
+            first..self.live[axis].1.saturating_sub(at).clamp(first, taps)
+        };
+        let (mut i, mut j) = (start / ow, start % ow);
+        let mut rows = live(0, i * self.stride, self.kernel.0);
+        for (place, pixel) in pixels.iter_mut().enumerate() {
+            if j == ow {
+                (i, j) = (i + 1, 0);
+                rows = live(0, i * self.stride, self.kernel.0);
+            }
+            *pixel = Pixel {
+                start: (i * self.from.frame.1 + j) * self.stride,
+                place,
+                rows: rows.clone(),
+                columns: live(1, j * self.stride, self.kernel.1),
+            };
+            j += 1;
+        }
+    }
+
+    /// Sums the windows of `pixels` for a tile of channels from `first` on; no biases stand for zeros.
+    ///
+    /// # Safety
+    /// The pixels must be this window's, `weights` arranged for it, and `out` have room for every channel and pixel.
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) unsafe fn sum(
+        &self,
+        (first, channels): (usize, usize),
+        (planes, weights, biases): (&[Eight], &[f32], &[f32]),
+        pixels: &[Pixel],
+        out: &mut Out,
+    ) {
+        let mut bias = [0.0; TILE];
+        let given = biases.iter().skip(first).take(channels);
+        bias.iter_mut().zip(given).for_each(|(to, b)| *to = *b);
+        let weights = &weights[first * self.taps()..][..channels * self.taps()];
+        let work: Work = (planes, weights, &bias);
+        // SAFETY: as promised.
+        unsafe {
+            match channels {
+                1 => chunk::<1, 8>(self, work, pixels, out),
+                2 => chunk::<2, 6>(self, work, pixels, out),
+                3 => chunk::<3, 4>(self, work, pixels, out),
+                4 => chunk::<4, 3>(self, work, pixels, out),
+                5 => chunk::<5, 2>(self, work, pixels, out),
+                _ => chunk::<TILE, 2>(self, work, pixels, out),
+            }
+        }
+    }
 }
 
 /// The tiles of output channels: first one and number, as even as can be.
-fn tiles(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+pub(super) fn tiles(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
     let count = outputs.div_ceil(TILE);
     (0..count).map(move |i| {
         let first = i * outputs / count;
@@ -118,119 +167,128 @@ fn tiles(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Puts the weights of each tile in the order in which it reads them: `(tiles, taps, outputs of the tile)`.
-fn arrange(outputs: usize, taps: usize, to: &mut [f32], weight: impl Fn(usize, usize) -> f32) {
-    for (first, count) in tiles(outputs) {
-        let to = &mut to[first * taps..][..count * taps];
-        for (tap, to) in to.chunks_exact_mut(count).enumerate() {
-            for (o, to) in to.iter_mut().enumerate() {
-                *to = weight(first + o, tap);
-            }
-        }
-    }
+/// Where the sums of a tile go.
+pub(super) struct Out<'a> {
+    /// The tile's first channel.
+    pub(super) to: &'a mut [Eight],
+    /// Distance of channels there.
+    pub(super) plane: usize,
+    pub(super) finish: Finish<'a>,
 }
 
-/// All samples, eight at a time; no biases stand for zeros.
-#[target_feature(enable = "avx2,fma")]
-fn slide(
-    window: &Window,
-    from: &[f32],
-    weights: &[f32],
-    biases: &[f32],
-    to: &mut [f32],
-    planes: &mut [f32],
-) {
-    let (outputs, oh, ow) = window.out;
-    let (sample_in, sample_out) = (window.frame.sample(), outputs * oh * ow);
-    let taps = window.frame.channels * window.kernel.0 * window.kernel.1;
-    let planes = &mut planes[..window.frame.len()];
-    planes.fill(0.0);
-    let mut pixels: [Pixel; CHUNK] = std::array::from_fn(|_| Pixel::default());
-    let mut sums = [0.0; TILE * CHUNK * LANES];
-    let samples = from.chunks(LANES * sample_in);
-    for (from, to) in samples.zip(to.chunks_mut(LANES * sample_out)) {
-        pack(&window.frame, from, planes);
-        let count = from.len() / sample_in;
-        for start in (0..oh * ow).step_by(CHUNK) {
-            let len = CHUNK.min(oh * ow - start);
-            window.locate(start, &mut pixels[..len]);
-            for (first, channels) in tiles(outputs) {
-                let mut bias = [0.0; TILE];
-                let given = biases.iter().skip(first);
-                bias.iter_mut().zip(given).for_each(|(to, b)| *to = *b);
-                let weights = &weights[first * taps..][..channels * taps];
-                let work: Work = (&*planes, weights, &bias);
-                match channels {
-                    1 => chunk::<1, 8>(window, work, &pixels[..len], &mut sums),
-                    2 => chunk::<2, 6>(window, work, &pixels[..len], &mut sums),
-                    3 => chunk::<3, 4>(window, work, &pixels[..len], &mut sums),
-                    4 => chunk::<4, 3>(window, work, &pixels[..len], &mut sums),
-                    5 => chunk::<5, 2>(window, work, &pixels[..len], &mut sums),
-                    _ => chunk::<TILE, 2>(window, work, &pixels[..len], &mut sums),
+/// What becomes of a sum; bits are bytes, one for a pixel of eight samples.
+pub(super) enum Finish<'a> {
+    /// It is kept.
+    Plain,
+    /// It is rectified; the bits, as many for a channel, tell what is positive.
+    Rectify(&'a mut [u8], usize),
+    /// It is kept where the bit is set.
+    Mask(&'a [u8], usize),
+}
+
+impl Out<'_> {
+    /// Stores the sums of a tile: of each pixel its number and its place.
+    ///
+    /// # Safety
+    /// There must be room for C channels of these pixels.
+    #[inline]
+    #[target_feature(enable = "avx2,fma")]
+    unsafe fn put<const C: usize, const P: usize>(
+        &mut self,
+        pixels: [(usize, usize); P],
+        mut tile: [[__m256; P]; C],
+    ) {
+        let zero = _mm256_setzero_ps();
+        match &mut self.finish {
+            Finish::Plain => {}
+            Finish::Rectify(bits, plane) => {
+                for (o, row) in tile.iter_mut().enumerate() {
+                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
+                        // In this order NaN goes through.
+                        *sum = _mm256_max_ps(zero, *sum);
+                        let live = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(*sum, zero));
+                        // SAFETY: as promised.
+                        unsafe { *bits.get_unchecked_mut(o * *plane + at) = live as u8 };
+                    }
                 }
-                for (o, sums) in sums.chunks_exact(CHUNK * LANES).enumerate().take(channels) {
-                    let place = (first + o) * oh * ow + start;
-                    unpack_row(sums, len, (count, sample_out), &mut to[place..]);
+            }
+            Finish::Mask(bits, plane) => {
+                let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+                for (o, row) in tile.iter_mut().enumerate() {
+                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
+                        // SAFETY: as promised.
+                        let bits = unsafe { *bits.get_unchecked(o * *plane + at) };
+                        let live = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), bit);
+                        let live = _mm256_cmpeq_epi32(live, bit);
+                        *sum = _mm256_and_ps(_mm256_castsi256_ps(live), *sum);
+                    }
                 }
             }
         }
-    }
-}
-
-impl Window {
-    /// Finds the windows of neighbouring output pixels from `start` on.
-    fn locate(&self, start: usize, pixels: &mut [Pixel]) {
-        let ow = self.out.2;
-        let live = |axis: usize, at: usize, taps: usize| {
-            let first = self.live[axis].start.saturating_sub(at).min(taps);
-            first..self.live[axis].end.saturating_sub(at).clamp(first, taps)
-        };
-        let (mut i, mut j) = (start / ow, start % ow);
-        let mut rows = live(0, i * self.stride, self.kernel.0);
-        for pixel in pixels {
-            if j == ow {
-                (i, j) = (i + 1, 0);
-                rows = live(0, i * self.stride, self.kernel.0);
+        for (o, row) in tile.into_iter().enumerate() {
+            for (sum, (_, place)) in row.into_iter().zip(pixels) {
+                // SAFETY: as promised, and every place is aligned and has eight floats.
+                unsafe {
+                    let to = self.to.get_unchecked_mut(o * self.plane + place);
+                    _mm256_store_ps(to.0.as_mut_ptr(), sum);
+                }
             }
-            *pixel = Pixel {
-                start: (i * self.frame.to.1 + j) * self.stride * LANES,
-                rows: rows.clone(),
-                columns: live(1, j * self.stride, self.kernel.1),
-            };
-            j += 1;
         }
     }
 }
 
 /// Planes, weights and biases of a tile of channels.
-type Work<'a> = (&'a [f32], &'a [f32], &'a [f32; TILE]);
+type Work<'a> = (&'a [Eight], &'a [f32], &'a [f32; TILE]);
 
-/// C output channels of a chunk of pixels, P at a time, into `sums: (C, CHUNK, 8)`.
+/// C output channels of pixels, P at a time.
+///
+/// # Safety
+/// As for [`Window::sum`].
 #[target_feature(enable = "avx2,fma")]
-fn chunk<const C: usize, const P: usize>(
+unsafe fn chunk<const C: usize, const P: usize>(
     window: &Window,
     work: Work,
     pixels: &[Pixel],
-    sums: &mut [f32; TILE * CHUNK * LANES],
+    out: &mut Out,
 ) {
-    for (t, pixels) in pixels.chunks(P).enumerate() {
-        // A last tile that is not full sums its last pixel again, and drops it.
-        let starts: [usize; P] = std::array::from_fn(|p| pixels[p.min(pixels.len() - 1)].start);
-        let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
-        for pixel in &pixels[1..] {
-            taps.0 = union(&taps.0, &pixel.rows);
-            taps.1 = union(&taps.1, &pixel.columns);
-        }
-        // SAFETY: the windows of all pixels lie in the planes, and the ranges of taps in the kernel.
-        let tile = unsafe { tile::<C, P>(window, work, starts, taps) };
-        for (o, row) in tile.iter().enumerate() {
-            let at = (o * CHUNK + t * P) * LANES;
-            let to = sums[at..][..pixels.len() * LANES].chunks_exact_mut(LANES);
-            for (to, sum) in to.zip(row) {
-                // SAFETY: the place has eight floats.
-                unsafe { _mm256_storeu_ps(to.as_mut_ptr(), *sum) };
-            }
-        }
+    let (whole, rest) = pixels.as_chunks::<P>();
+    for (t, pixels) in whole.iter().enumerate() {
+        // SAFETY: as promised.
+        unsafe { few::<C, P>(window, work, (t * P, P), pixels.each_ref(), out) };
+    }
+    if !rest.is_empty() {
+        // A last tile that is not full sums and stores its last pixel again.
+        let pixels = std::array::from_fn(|p| &rest[p.min(rest.len() - 1)]);
+        // SAFETY: as promised.
+        unsafe { few::<C, P>(window, work, (whole.len() * P, rest.len()), pixels, out) };
+    }
+}
+
+/// C output channels of P pixels, numbered from `first` on, so many of them different.
+///
+/// # Safety
+/// As for [`Window::sum`].
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+unsafe fn few<const C: usize, const P: usize>(
+    window: &Window,
+    work: Work,
+    (first, count): (usize, usize),
+    pixels: [&Pixel; P],
+    out: &mut Out,
+) {
+    let (mut starts, mut to) = ([0; P], [(0, 0); P]);
+    let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
+    for p in 0..P {
+        starts[p] = pixels[p].start;
+        to[p] = (first + p.min(count - 1), pixels[p].place);
+        taps.0 = union(&taps.0, &pixels[p].rows);
+        taps.1 = union(&taps.1, &pixels[p].columns);
+    }
+    // SAFETY: the windows of all pixels lie in the planes, the ranges of taps in the kernel, and there is room.
+    unsafe {
+        let tile = tile::<C, P>(window, work, starts, taps);
+        out.put(to, tile);
     }
 }
 
@@ -243,6 +301,7 @@ fn union(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
 ///
 /// # Safety
 /// The windows must lie in the planes, the taps in the kernel, and the weights be arranged for C channels.
+#[inline]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const C: usize, const P: usize>(
     window: &Window,
@@ -251,19 +310,20 @@ unsafe fn tile<const C: usize, const P: usize>(
     (rows, columns): (Range<usize>, Range<usize>),
 ) -> [[__m256; P]; C] {
     let (kh, kw) = window.kernel;
+    let (height, width) = window.from.frame;
     let mut sums: [[__m256; P]; C] = std::array::from_fn(|o| [_mm256_set1_ps(bias[o]); P]);
-    for c in 0..window.frame.channels {
+    for c in 0..window.from.channels {
         for p in rows.clone() {
-            let line = ((c * window.frame.to.0 + p) * window.frame.to.1 + columns.start) * LANES;
+            let line = (c * height + p) * width + columns.start;
             let tap = (c * kh + p) * kw + columns.start;
             // SAFETY: the row of the window starts in the planes, and its first tap in the weights.
             let (mut x, mut w) =
                 unsafe { (planes.as_ptr().add(line), weights.as_ptr().add(tap * C)) };
             for _ in columns.clone() {
-                // SAFETY: the column is one of the window's, with eight floats for each pixel and C weights.
+                // SAFETY: the column is one of the window's, with a vector for each pixel and C weights.
                 unsafe {
                     let xs: [__m256; P] =
-                        std::array::from_fn(|i| _mm256_loadu_ps(x.add(starts[i])));
+                        std::array::from_fn(|i| _mm256_load_ps(x.add(starts[i]).cast()));
                     for (o, sums) in sums.iter_mut().enumerate() {
                         let weight = _mm256_broadcast_ss(&*w.add(o));
                         for (sum, x) in sums.iter_mut().zip(xs) {
@@ -271,10 +331,12 @@ unsafe fn tile<const C: usize, const P: usize>(
                         }
                     }
                 }
-                x = x.wrapping_add(LANES);
+                x = x.wrapping_add(1);
                 w = w.wrapping_add(C);
             }
         }
     }
     sums
 }
+
+const _: () = assert!(LANES == 8, "an __m256 has eight lanes");
