@@ -1,8 +1,8 @@
 //! Batch normalisation.
 
 use super::layer::{Backward, Layer, Pass};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::batch_norm::{Channels, Gradient, Running, Statistics};
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -92,7 +92,14 @@ impl Layer for BatchNorm {
         self.running.var.copy_from_slice(var);
     }
 
-    fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        pass: Pass,
+        params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         let (x, eps) = (x.floats(), self.settings.eps);
         if pass.training {
             // Taken out and put back: summing looks at the layer too.
@@ -109,7 +116,13 @@ impl Layer for BatchNorm {
         self.channels.forward(x, &self.stats, gamma, beta, y);
     }
 
-    fn backward(&mut self, pass: Pass, work: Backward) {
+    fn grad_params(
+        &mut self,
+        pass: Pass,
+        work: &Backward,
+        grads: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         let (c, x) = (self.channels.c, work.x.floats());
         let mut slopes = std::mem::take(&mut self.slopes);
         if x.is_empty() {
@@ -119,7 +132,7 @@ impl Layer for BatchNorm {
             self.channels
                 .backward_sums(x, work.dy, &self.stats, &mut slopes);
         }
-        let (dgamma, dbeta) = work.grads.split_at_mut(c);
+        let (dgamma, dbeta) = grads.split_at_mut(c);
         let single = |sums: &[f64], grads: &mut [f32]| {
             let pairs = grads.iter_mut().zip(sums);
             pairs.for_each(|(grad, &sum)| *grad = sum as f32);
@@ -128,14 +141,15 @@ impl Layer for BatchNorm {
         single(&slopes[c..], dgamma);
         self.sum(pass, &mut slopes);
         self.slopes = slopes;
-        if let Some(dx) = work.dx {
-            let layer = Gradient {
-                stats: &self.stats,
-                gamma: &work.params[..c],
-                sums: &self.slopes,
-                count: self.count(),
-            };
-            self.channels.backward(x, work.dy, layer, dx);
-        }
+    }
+
+    fn grad_input(&mut self, _pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
+        let layer = Gradient {
+            stats: &self.stats,
+            gamma: &work.params[..self.channels.c],
+            sums: &self.slopes,
+            count: self.count(),
+        };
+        self.channels.backward(work.x.floats(), work.dy, layer, dx);
     }
 }

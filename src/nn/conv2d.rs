@@ -1,9 +1,9 @@
 //! Convolution.
 
 use super::layer::{Backward, Flops, Layer, Pass, uniform};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry, Method, Pass as Way};
 use crate::backend::cpu::lanes::Op;
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -70,19 +70,36 @@ impl Layer for Conv2d {
             .then_some(Op::Conv2d(self.g))
     }
 
-    fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        pass: Pass,
+        params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let (w, b) = params.split_at(self.weights());
-        self.kernel.forward(pass.n, x.floats(), w, b, y);
+        self.kernel.forward(pass.n, x.floats(), w, b, y, scratch);
     }
 
-    fn backward(&mut self, pass: Pass, work: Backward) {
-        let weights = self.weights();
-        let (dw, db) = work.grads.split_at_mut(weights);
+    fn grad_params(
+        &mut self,
+        pass: Pass,
+        work: &Backward,
+        grads: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
+        let (dw, db) = grads.split_at_mut(self.weights());
         self.kernel
-            .grad_params(pass.n, work.x.floats(), work.dy, dw, db);
-        if let Some(dx) = work.dx {
-            self.kernel
-                .grad_input(pass.n, work.dy, &work.params[..weights], dx);
-        }
+            .grad_params(pass.n, work.x.floats(), work.dy, dw, db, scratch);
+    }
+
+    fn grad_input(&mut self, pass: Pass, work: &Backward, dx: &mut [f32], scratch: &mut Scratch) {
+        let w = &work.params[..self.weights()];
+        self.kernel.grad_input(pass.n, work.dy, w, dx, scratch);
+    }
+
+    fn convolution(&mut self) -> Option<&mut Kernel> {
+        Some(&mut self.kernel)
     }
 }

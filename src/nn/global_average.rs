@@ -1,8 +1,8 @@
 //! The mean of each channel.
 
 use super::layer::{Backward, Layer, Pass};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::pool::average;
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 
 /// One value for each channel, so that what follows does not depend on the size of the image.
@@ -30,13 +30,18 @@ impl Layer for GlobalAverage {
         }
     }
 
-    fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        _pass: Pass,
+        _params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         average::global(self.plane(), x.floats(), y);
     }
 
-    fn backward(&mut self, _pass: Pass, work: Backward) {
-        if let Some(dx) = work.dx {
-            average::global_backward(self.plane(), work.dy, dx);
-        }
+    fn grad_input(&mut self, _pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
+        average::global_backward(self.plane(), work.dy, dx);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::backend::cpu::Input;
 use crate::backend::cpu::lanes::Op;
+use crate::backend::cpu::{Input, Scratch, conv2d};
 use crate::comm::Comm;
 use crate::data::Shape;
 use crate::rng::Stream;
@@ -56,7 +56,7 @@ pub struct Flops {
 
 /// One layer: `y = f(x, params)`, sample by sample in rows.
 ///
-/// A layer either maps one buffer to another (`forward`, `backward`), or works in place (`apply`, `apply_back`).
+/// A layer either maps one buffer to another (`forward`, `grad_params`, `grad_input`), or works in place (`apply`, `apply_back`).
 pub trait Layer {
     /// Its name.
     fn name(&self) -> &'static str;
@@ -97,12 +97,38 @@ pub trait Layer {
         false
     }
     /// `y: (n, output)` from `x: (n, input)`.
-    fn forward(&mut self, _pass: Pass, _params: &[f32], _x: Input, _y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        _pass: Pass,
+        _params: &[f32],
+        _x: Input,
+        _y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         unreachable!("{} works in place", self.name())
     }
-    /// Sets `grads` and, where asked for, `dx` from `dy`.
-    fn backward(&mut self, _pass: Pass, _work: Backward) {
+    /// Sets `grads`, the gradient with respect to the parameters; always called, and before `grad_input`.
+    fn grad_params(
+        &mut self,
+        _pass: Pass,
+        _work: &Backward,
+        _grads: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
+    }
+    /// Sets `dx`, the gradient with respect to the input; not called for a model's first layer.
+    fn grad_input(
+        &mut self,
+        _pass: Pass,
+        _work: &Backward,
+        _dx: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         unreachable!("{} works in place", self.name())
+    }
+    /// Its convolution, which can be done in several ways.
+    fn convolution(&mut self) -> Option<&mut conv2d::Conv2d> {
+        None
     }
     /// Turns `x` into `y`.
     fn apply(&mut self, _pass: Pass, _x: &mut [f32]) {
@@ -114,7 +140,7 @@ pub trait Layer {
     }
 }
 
-/// What a backward pass reads and writes.
+/// What a backward pass reads.
 pub struct Backward<'a> {
     /// The layer's parameters.
     pub params: &'a [f32],
@@ -124,10 +150,6 @@ pub struct Backward<'a> {
     pub y: &'a [f32],
     /// Gradient of the loss with respect to the output.
     pub dy: &'a [f32],
-    /// Becomes the gradient with respect to the parameters.
-    pub grads: &'a mut [f32],
-    /// Becomes the gradient with respect to the input; absent for a model's first layer.
-    pub dx: Option<&'a mut [f32]>,
 }
 
 /// Uniform in ±1/√inputs: what PyTorch starts linear layers and convolutions from, weights and biases alike.

@@ -1,8 +1,8 @@
 //! Fully connected layer.
 
 use super::layer::{Backward, Flops, Layer, Pass, uniform};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::linear::{self, Geometry};
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -61,17 +61,31 @@ impl Layer for Linear {
         linear::takes_bytes(self.geometry(1))
     }
 
-    fn forward(&mut self, pass: Pass, params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        pass: Pass,
+        params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         let (w, b) = params.split_at(self.ci * self.co);
         linear::forward(self.geometry(pass.n), x, w, b, y);
     }
 
-    fn backward(&mut self, pass: Pass, work: Backward) {
-        let g = self.geometry(pass.n);
-        let (dw, db) = work.grads.split_at_mut(self.ci * self.co);
-        linear::grad_params(g, work.x, work.dy, dw, db);
-        if let Some(dx) = work.dx {
-            linear::grad_input(g, work.dy, &work.params[..self.ci * self.co], dx);
-        }
+    fn grad_params(
+        &mut self,
+        pass: Pass,
+        work: &Backward,
+        grads: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
+        let (dw, db) = grads.split_at_mut(self.ci * self.co);
+        linear::grad_params(self.geometry(pass.n), work.x, work.dy, dw, db);
+    }
+
+    fn grad_input(&mut self, pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
+        let w = &work.params[..self.ci * self.co];
+        linear::grad_input(self.geometry(pass.n), work.dy, w, dx);
     }
 }

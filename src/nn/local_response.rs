@@ -1,8 +1,8 @@
 //! Local response normalisation across channels, as AlexNet had it.
 
 use super::layer::{Backward, Layer, Pass};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::local_response::LocalResponse as Kernel;
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 
 /// Divides each value by a power of what the channels around it hold in the same place.
@@ -31,14 +31,19 @@ impl Layer for LocalResponse {
         self.shape
     }
 
-    fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        _pass: Pass,
+        _params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         self.kernel.forward(x.floats(), y);
     }
 
-    fn backward(&mut self, _pass: Pass, work: Backward) {
-        if let Some(dx) = work.dx {
-            self.kernel
-                .backward(work.x.floats(), work.dy, dx, &mut self.scratch);
-        }
+    fn grad_input(&mut self, _pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
+        self.kernel
+            .backward(work.x.floats(), work.dy, dx, &mut self.scratch);
     }
 }

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::Tally;
 use super::layer::{Backward, Draw, Layer, Pass, Tensor};
 use super::spec::Spec;
-use crate::backend::cpu::Input;
 use crate::backend::cpu::lanes::{Op, Stack};
 use crate::backend::cpu::softmax::cross_entropy;
+use crate::backend::cpu::{Clock, Input, Scratch, Timed};
 use crate::comm::Comm;
 use crate::data::{Batch, Images, Shape};
 use crate::rng::Stream;
@@ -30,6 +30,9 @@ pub struct Model {
     head: Option<Head>,
     /// Gradients with respect to outputs: of the layer at hand and of the one before, in turn.
     slopes: [Vec<f32>; 2],
+    /// What layers work in, one at a time.
+    scratch: Scratch,
+    clock: Clock,
 }
 
 /// A layer as a reader sees it.
@@ -123,6 +126,8 @@ impl Model {
             tape,
             head,
             slopes,
+            scratch: Scratch::default(),
+            clock: Clock::default(),
         }
     }
 
@@ -273,7 +278,8 @@ impl Model {
             let out = grown(&mut y, pass.n * last.outputs);
             let x = self.tape.input(first, batch);
             let params = &params[..last.range.end];
-            head.stack.forward((pass.n, pass.training), params, x, out);
+            let pass = (pass.n, pass.training);
+            head.stack.forward(pass, params, x, out, &mut self.clock);
             self.tape.buffers[last.writes] = y;
         }
         let done = self.head.as_ref().map_or(0, |head| head.layers);
@@ -282,20 +288,26 @@ impl Model {
 
     /// The forward pass of some layers, in rows.
     fn run(&mut self, range: Range<usize>, pass: Pass, params: &[f32], batch: &Batch) {
-        let layers = self.layers[range.clone()].iter_mut();
-        for (layer, stage) in layers.zip(&self.stages[range]) {
+        let (clock, scratch) = (&mut self.clock, &mut self.scratch);
+        let layers = self.layers.iter_mut().zip(&self.stages).enumerate();
+        for (i, (layer, stage)) in layers.take(range.end).skip(range.start) {
             let size = pass.n * stage.outputs;
             // Taken out and put back: a layer reads one buffer while it writes another.
             let mut y = std::mem::take(&mut self.tape.buffers[stage.writes]);
             let out = grown(&mut y, size);
             if !layer.in_place() {
                 let x = self.tape.input(stage, batch);
-                layer.forward(pass, &params[stage.range.clone()], x, out);
+                let params = &params[stage.range.clone()];
+                clock.time(i, Timed::Forward, || {
+                    layer.forward(pass, params, x, out, scratch)
+                });
             } else {
-                if !stage.in_place {
-                    out.copy_from_slice(self.tape.input(stage, batch).floats());
-                }
-                layer.apply(pass, out);
+                clock.time(i, Timed::Forward, || {
+                    if !stage.in_place {
+                        out.copy_from_slice(self.tape.input(stage, batch).floats());
+                    }
+                    layer.apply(pass, out);
+                });
             }
             self.tape.buffers[stage.writes] = y;
         }
@@ -304,13 +316,14 @@ impl Model {
     fn backward(&mut self, pass: Pass, params: &[f32], batch: &Batch, grads: &mut [f32]) {
         let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
         let first = self.head.as_ref().map_or(0, |head| head.layers);
-        let layers = self.layers.iter_mut().zip(&self.stages);
-        for (layer, stage) in layers.skip(first).rev() {
+        let (clock, scratch) = (&mut self.clock, &mut self.scratch);
+        let layers = self.layers.iter_mut().zip(&self.stages).enumerate();
+        for (i, (layer, stage)) in layers.skip(first).rev() {
             let y = &self.tape.buffers[stage.writes][..pass.n * stage.outputs];
             let slope = &mut dy[..pass.n * stage.outputs];
             if layer.in_place() {
                 // The slope of a copy is a copy of the slope: it can stay where it is.
-                layer.apply_back(pass, y, slope);
+                clock.time(i, Timed::GradInput, || layer.apply_back(pass, y, slope));
                 continue;
             }
             let work = Backward {
@@ -318,17 +331,24 @@ impl Model {
                 x: self.tape.input(stage, batch),
                 y,
                 dy: slope,
-                grads: &mut grads[stage.range.clone()],
-                dx: stage.reads.map(|_| grown(&mut dx, pass.n * stage.inputs)),
             };
-            layer.backward(pass, work);
+            let grads = &mut grads[stage.range.clone()];
+            clock.time(i, Timed::GradParams, || {
+                layer.grad_params(pass, &work, grads, scratch)
+            });
+            if stage.reads.is_some() {
+                let dx = grown(&mut dx, pass.n * stage.inputs);
+                clock.time(i, Timed::GradInput, || {
+                    layer.grad_input(pass, &work, dx, scratch)
+                });
+            }
             std::mem::swap(&mut dy, &mut dx);
         }
         if let Some(head) = &mut self.head {
             let last = &self.stages[head.layers - 1];
             let (params, grads) = (&params[..last.range.end], &mut grads[..last.range.end]);
-            head.stack
-                .backward(params, &dy[..pass.n * last.outputs], grads);
+            let dy = &dy[..pass.n * last.outputs];
+            head.stack.backward(params, dy, grads, &mut self.clock);
         }
         self.slopes = [dy, dx];
     }

@@ -1,9 +1,9 @@
 //! Pooling: the largest or the mean of each window.
 
 use super::layer::{Backward, Layer, Pass};
-use crate::backend::cpu::Input;
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::pool::{Geometry, average, max};
+use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 
 /// What becomes of a window.
@@ -56,7 +56,14 @@ impl Layer for Pool {
         })
     }
 
-    fn forward(&mut self, _pass: Pass, _params: &[f32], x: Input, y: &mut [f32]) {
+    fn forward(
+        &mut self,
+        _pass: Pass,
+        _params: &[f32],
+        x: Input,
+        y: &mut [f32],
+        _scratch: &mut Scratch,
+    ) {
         match self.kind {
             Kind::Average => average::forward(self.g, x.floats(), y),
             Kind::Max => {
@@ -68,8 +75,7 @@ impl Layer for Pool {
         }
     }
 
-    fn backward(&mut self, _pass: Pass, work: Backward) {
-        let Some(dx) = work.dx else { return };
+    fn grad_input(&mut self, _pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
         match self.kind {
             Kind::Average => average::backward(self.g, work.dy, dx),
             Kind::Max => max::backward(self.g, &self.places[..work.dy.len()], work.dy, dx),

@@ -6,6 +6,7 @@
 pub mod activation;
 pub mod batch_norm;
 mod blas;
+mod clock;
 pub mod conv2d;
 pub mod dropout;
 mod finite;
@@ -16,12 +17,15 @@ mod narrow;
 mod peak;
 pub mod pool;
 pub mod scale;
+mod scratch;
 pub mod softmax;
 mod wide;
 
 pub use blas::one_blas_thread;
+pub use clock::{Clock, Timed};
 pub use finite::{finite, odd};
 pub use peak::peak_flops;
+pub use scratch::Scratch;
 use wide::{Work, wide};
 
 /// The rows that go into a layer.

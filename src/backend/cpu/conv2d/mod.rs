@@ -13,6 +13,8 @@ mod winograd;
 
 pub use geometry::Geometry;
 
+use super::Scratch;
+
 /// What is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
@@ -40,12 +42,11 @@ pub enum Method {
     Winograd,
 }
 
-/// One layer's convolution: its sizes, a method for each pass, and the memory they work in.
+/// One layer's convolution: its sizes and a method for each pass.
 #[derive(Debug)]
 pub struct Conv2d {
     g: Geometry,
     chosen: [Method; 3],
-    scratch: Scratch,
 }
 
 impl Conv2d {
@@ -62,7 +63,6 @@ impl Conv2d {
         Self {
             g,
             chosen: Pass::ALL.map(|pass| presumed(&g, pass)),
-            scratch: Scratch::default(),
         }
     }
 
@@ -99,16 +99,23 @@ impl Conv2d {
     }
 
     /// `y = x ∗ w + b` for `n` samples.
-    pub fn forward(&mut self, n: usize, x: &[f32], w: &[f32], b: &[f32], y: &mut [f32]) {
+    pub fn forward(
+        &self,
+        n: usize,
+        x: &[f32],
+        w: &[f32],
+        b: &[f32],
+        y: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let g = self.g;
         assert!(x.len() == n * g.inputs() && y.len() == n * g.outputs());
         assert!(w.len() == g.weights() && b.len() == g.co);
         if n == 0 {
             return;
         }
-        let method = self.method(Pass::Forward);
-        let scratch = self.memory();
-        match method {
+        let scratch = scratch.at_least(self.memory());
+        match self.method(Pass::Forward) {
             Method::Gemm => gemm::forward(&g, x, w, b, y, scratch),
             Method::Direct => direct::forward(&g, x, w, b, y, scratch),
             Method::Winograd => winograd::forward(&g, x, w, b, y, scratch),
@@ -116,7 +123,15 @@ impl Conv2d {
     }
 
     /// Sets `dw` and `db` to the gradients of weights and biases, summed over `n` samples.
-    pub fn grad_params(&mut self, n: usize, x: &[f32], dy: &[f32], dw: &mut [f32], db: &mut [f32]) {
+    pub fn grad_params(
+        &self,
+        n: usize,
+        x: &[f32],
+        dy: &[f32],
+        dw: &mut [f32],
+        db: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let g = self.g;
         assert!(x.len() == n * g.inputs() && dy.len() == n * g.outputs());
         assert!(dw.len() == g.weights() && db.len() == g.co);
@@ -130,9 +145,8 @@ impl Conv2d {
         if n == 0 {
             return dw.fill(0.0);
         }
-        let method = self.method(Pass::GradParams);
-        let scratch = self.memory();
-        match method {
+        let scratch = scratch.at_least(self.memory());
+        match self.method(Pass::GradParams) {
             Method::Gemm => gemm::grad_weights(&g, x, dy, dw, scratch),
             Method::Direct => direct::grad_weights(&g, x, dy, dw, scratch),
             Method::Winograd => winograd::grad_weights(&g, x, dy, dw, scratch),
@@ -140,30 +154,36 @@ impl Conv2d {
     }
 
     /// Sets `dx` to the gradient of the input of `n` samples.
-    pub fn grad_input(&mut self, n: usize, dy: &[f32], w: &[f32], dx: &mut [f32]) {
+    pub fn grad_input(
+        &self,
+        n: usize,
+        dy: &[f32],
+        w: &[f32],
+        dx: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let g = self.g;
         assert!(dy.len() == n * g.outputs() && dx.len() == n * g.inputs());
         assert!(w.len() == g.weights());
         if n == 0 {
             return;
         }
-        let method = self.method(Pass::GradInput);
-        let scratch = self.memory();
-        match method {
+        let scratch = scratch.at_least(self.memory());
+        match self.method(Pass::GradInput) {
             Method::Gemm => gemm::grad_input(&g, dy, w, dx, scratch),
             Method::Direct => direct::grad_input(&g, dy, w, dx, scratch),
             Method::Winograd => winograd::grad_input(&g, dy, w, dx, scratch),
         }
     }
 
-    /// The memory to work in, at once as large as any pass needs: later calls allocate nothing.
-    fn memory(&mut self) -> &mut [f32] {
+    /// Floats to work in, as many as any pass needs: what has been enough once always is.
+    fn memory(&self) -> usize {
         let need = Pass::ALL.map(|pass| match self.method(pass) {
             Method::Gemm => gemm::memory(&self.g),
             Method::Direct => direct::memory(&self.g, pass),
             Method::Winograd => winograd::memory(&self.g),
         });
-        self.scratch.at_least(need.into_iter().fold(0, usize::max))
+        need.into_iter().fold(0, usize::max)
     }
 }
 
@@ -184,23 +204,6 @@ fn presumed(g: &Geometry, pass: Pass) -> Method {
 
 /// Weights that stay in the second-level cache beside the planes of eight samples.
 const LIGHT: usize = 1 << 15;
-
-/// Memory that grows to the largest need and starts on a cache line.
-#[derive(Debug, Default)]
-struct Scratch(Vec<f32>);
-
-impl Scratch {
-    /// Floats of a cache line.
-    const LINE: usize = 16;
-
-    fn at_least(&mut self, len: usize) -> &mut [f32] {
-        if self.0.len() < len + Self::LINE {
-            self.0 = vec![0.0; len + Self::LINE];
-        }
-        let skip = self.0.as_ptr().align_offset(4 * Self::LINE);
-        &mut self.0[skip.min(Self::LINE)..][..len]
-    }
-}
 
 /// The sum of values, in 16 strands: a single one would wait for each addition.
 fn sum(values: &[f32]) -> f32 {

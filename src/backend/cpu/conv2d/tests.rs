@@ -71,6 +71,7 @@ fn check(g: Geometry, n: usize) {
         db[i / plane % g.co] += f64::from(*dy);
     }
     let mut conv = Conv2d::new(g);
+    let scratch = &mut Scratch::default();
     for pass in Pass::ALL {
         for method in conv.methods(pass) {
             let what = format!("{method:?} {pass:?} of {n} × {g:?}");
@@ -83,18 +84,18 @@ fn check(g: Geometry, n: usize) {
             match pass {
                 Pass::Forward => {
                     let mut got = vec![f32::NAN; y.len()];
-                    conv.forward(n, &x, &w, &b, &mut got);
+                    conv.forward(n, &x, &w, &b, &mut got, scratch);
                     assert_near(&what, &got, &y, tolerance);
                 }
                 Pass::GradParams => {
                     let (mut got, mut bias) = (vec![f32::NAN; w.len()], vec![f32::NAN; g.co]);
-                    conv.grad_params(n, &x, &dy, &mut got, &mut bias);
+                    conv.grad_params(n, &x, &dy, &mut got, &mut bias, scratch);
                     assert_near(&what, &got, &dw, tolerance);
                     assert_near(&what, &bias, &db, tolerance);
                 }
                 Pass::GradInput => {
                     let mut got = vec![f32::NAN; x.len()];
-                    conv.grad_input(n, &dy, &w, &mut got);
+                    conv.grad_input(n, &dy, &w, &mut got, scratch);
                     assert_near(&what, &got, &dx, tolerance);
                 }
             }
@@ -190,29 +191,31 @@ fn tiles_of_many_samples_and_channels_lose_nothing() {
 
 #[test]
 fn memory_is_allocated_once() {
-    let mut conv = Conv2d::new(geometry(3, 5, (9, 9), (3, 3)));
+    let conv = Conv2d::new(geometry(3, 5, (9, 9), (3, 3)));
+    let scratch = &mut Scratch::default();
     let g = conv.geometry();
     let (mut y, mut dw, mut db) = (vec![0.0; g.outputs()], noise(g.weights(), 1), [0.0; 5]);
     let mut x = noise(g.inputs(), 2);
     let w = dw.clone();
-    conv.forward(1, &x, &w, &db, &mut y);
-    let before = (conv.scratch.0.as_ptr(), conv.scratch.0.len());
-    conv.grad_params(1, &x, &y, &mut dw, &mut db);
-    conv.grad_input(1, &y, &w, &mut x);
-    assert_eq!(before, (conv.scratch.0.as_ptr(), conv.scratch.0.len()));
+    conv.forward(1, &x, &w, &db, &mut y, scratch);
+    let before = scratch.place();
+    conv.grad_params(1, &x, &y, &mut dw, &mut db, scratch);
+    conv.grad_input(1, &y, &w, &mut x, scratch);
+    assert_eq!(before, scratch.place());
 }
 
 #[test]
 fn tuning_keeps_a_method_that_can_do_the_pass_and_allocates_ahead() {
     let g = geometry(3, 5, (9, 9), (3, 3));
     let mut conv = Conv2d::new(g);
-    conv.tune(9);
-    let before = (conv.scratch.0.as_ptr(), conv.scratch.0.len());
+    let scratch = &mut Scratch::default();
+    conv.tune(9, scratch);
+    let before = scratch.place();
     for pass in Pass::ALL {
         assert!(conv.methods(pass).contains(&conv.method(pass)));
     }
     let (x, w, b) = (noise(g.inputs(), 1), noise(g.weights(), 2), noise(g.co, 3));
-    conv.forward(1, &x, &w, &b, &mut vec![0.0; g.outputs()]);
-    assert_eq!(before, (conv.scratch.0.as_ptr(), conv.scratch.0.len()));
-    Conv2d::new(g).tune(0);
+    conv.forward(1, &x, &w, &b, &mut vec![0.0; g.outputs()], scratch);
+    assert_eq!(before, scratch.place());
+    Conv2d::new(g).tune(0, scratch);
 }

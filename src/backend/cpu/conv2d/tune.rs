@@ -2,10 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Conv2d, Pass};
+use super::{Conv2d, Pass, Scratch};
 
 /// Time after which a method has been measured.
 const ENOUGH: Duration = Duration::from_millis(3);
+
+/// What the fastest takes of the present method's time, at the most, to take its place: close calls would fall one way
+/// today and the other tomorrow.
+const MARGIN: f64 = 0.9;
 
 /// Products beyond which fewer samples are measured than will come.
 const PRODUCTS: usize = 1 << 28;
@@ -20,11 +24,12 @@ struct Batch {
 }
 
 impl Conv2d {
-    /// Measures all methods with made-up batches of `n` samples, fewer if that takes long, and keeps the fastest for
-    /// each pass. Takes a few milliseconds for each method of a small layer.
+    /// Measures all methods with made-up batches of `n` samples, fewer if that takes long, and takes the fastest for
+    /// each pass; the present one stays unless another is faster by a [`MARGIN`]. Takes a few milliseconds for each
+    /// method of a small layer.
     ///
     /// Methods round differently: runs that shall be equal to the last bit must use the same ones.
-    pub fn tune(&mut self, n: usize) {
+    pub fn tune(&mut self, n: usize, scratch: &mut Scratch) {
         let g = self.g;
         let products = g.outputs() * g.taps();
         // Whole groups of eight: a cut one would speak against the method that works on eight at a time.
@@ -41,25 +46,31 @@ impl Conv2d {
             y: values(n * g.outputs()),
         };
         for pass in Pass::ALL {
-            let mut best = (Duration::MAX, self.method(pass));
-            for method in self.methods(pass) {
+            let present = self.method(pass);
+            let time = self.time(pass, &mut batch, Duration::MAX, scratch);
+            let mut best = (time.mul_f64(MARGIN), present);
+            let rivals = self.methods(pass).into_iter();
+            for method in rivals.filter(|&method| method != present) {
                 self.select(pass, method);
-                let time = self.time(pass, &mut batch, best.0);
+                let time = self.time(pass, &mut batch, best.0, scratch);
                 if time < best.0 {
                     best = (time, method);
                 }
             }
             self.select(pass, best.1);
         }
-        // What only the slower methods needed is given back.
-        self.scratch = super::Scratch::default();
-        self.memory();
     }
 
     /// The shortest time of a pass; of a single run, which also allocates, if that is far above the rival's time.
-    fn time(&mut self, pass: Pass, batch: &mut Batch, rival: Duration) -> Duration {
+    fn time(
+        &self,
+        pass: Pass,
+        batch: &mut Batch,
+        rival: Duration,
+        scratch: &mut Scratch,
+    ) -> Duration {
         let start = Instant::now();
-        self.run(pass, batch);
+        self.run(pass, batch, scratch);
         let mut best = start.elapsed();
         if best / 3 > rival {
             return best;
@@ -67,7 +78,7 @@ impl Conv2d {
         let (start, mut runs) = (Instant::now(), 0);
         while runs < 2 || start.elapsed() < ENOUGH {
             let start = Instant::now();
-            self.run(pass, batch);
+            self.run(pass, batch, scratch);
             best = best.min(start.elapsed());
             runs += 1;
         }
@@ -75,12 +86,12 @@ impl Conv2d {
     }
 
     /// One pass; what it computes overwrites what it would be computed from, with the values of no interest.
-    fn run(&mut self, pass: Pass, batch: &mut Batch) {
+    fn run(&self, pass: Pass, batch: &mut Batch, scratch: &mut Scratch) {
         let Batch { n, x, w, b, y } = batch;
         match pass {
-            Pass::Forward => self.forward(*n, x, w, b, y),
-            Pass::GradParams => self.grad_params(*n, x, y, w, b),
-            Pass::GradInput => self.grad_input(*n, y, w, x),
+            Pass::Forward => self.forward(*n, x, w, b, y, scratch),
+            Pass::GradParams => self.grad_params(*n, x, y, w, b, scratch),
+            Pass::GradInput => self.grad_input(*n, y, w, x, scratch),
         }
     }
 }

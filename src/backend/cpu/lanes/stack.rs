@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::super::conv2d::direct::Group;
-use super::super::{Input, conv2d, has_avx2, pool as pooling};
+use super::super::{Clock, Input, Timed, conv2d, has_avx2, pool as pooling};
 use super::activation::{self, copy, mask};
 use super::pack::{pack, unpack};
 use super::{Eight, LANES, Planes, pool};
@@ -41,6 +41,8 @@ pub struct Stack {
 #[derive(Debug)]
 struct Step {
     kind: Kind,
+    /// Its first layer's number.
+    layer: usize,
     /// Its part of the arenas.
     params: Range<usize>,
     /// Of each group: which outputs of a rectifier are positive, or where each maximum was.
@@ -158,6 +160,7 @@ impl Stack {
             let (op, input) = (ops[i], shape);
             shape = op.output(shape);
             let rectified = matches!(ops[i..], [Op::Conv2d(_), Op::Relu, ..]);
+            let layer = i;
             i += 1 + usize::from(rectified);
             // What comes out lies as the next step reads it.
             let y = match ops.get(i) {
@@ -195,6 +198,7 @@ impl Stack {
             dx = Some(dy);
             steps.push(Step {
                 kind,
+                layer,
                 params: end..end + params,
                 marks: Vec::new(),
                 each,
@@ -217,10 +221,12 @@ impl Stack {
         params: &[f32],
         x: Input,
         y: &mut [f32],
+        clock: &mut Clock,
     ) {
         for step in &mut self.steps {
             if let Kind::Conv2d { group, weights, .. } = &mut step.kind {
-                group.prepare(&params[step.params.clone()][..*weights]);
+                let weights = &params[step.params.clone()][..*weights];
+                clock.time(step.layer, Timed::Forward, || group.prepare(weights));
             }
         }
         self.grow(if training { n.div_ceil(LANES) } else { 1 });
@@ -231,69 +237,81 @@ impl Stack {
             let count = y.len() / outputs;
             let samples = x.part(i * LANES * inputs..(i * LANES + count) * inputs);
             let (entry, planes) = self.values[0].of_mut(group);
-            pack(planes, samples, entry);
+            clock.time(0, Timed::Forward, || pack(planes, samples, entry));
             for (i, step) in self.steps.iter_mut().enumerate() {
                 let (before, after) = self.values.split_at_mut(i + 1);
-                step.forward(group, params, before[i].of(group), after[0].of_mut(group));
+                clock.time(step.layer, Timed::Forward, || {
+                    step.forward(group, params, before[i].of(group), after[0].of_mut(group))
+                });
             }
             let (last, _) = self.values[self.steps.len()].of(group);
-            unpack(last, (count, outputs), y);
+            let layer = self.steps[self.steps.len() - 1].layer;
+            clock.time(layer, Timed::Forward, || unpack(last, (count, outputs), y));
         }
     }
 
     /// Sets `grads` from `dy`, with `n` samples in rows, after a forward pass with them.
-    pub fn backward(&mut self, params: &[f32], dy: &[f32], grads: &mut [f32]) {
+    pub fn backward(&mut self, params: &[f32], dy: &[f32], grads: &mut [f32], clock: &mut Clock) {
         for step in &mut self.steps {
             if let Kind::Conv2d { group, weights, .. } = &mut step.kind {
-                group.prepare_back(&params[step.params.clone()][..*weights]);
+                let weights = &params[step.params.clone()][..*weights];
+                clock.time(step.layer, Timed::GradInput, || group.prepare_back(weights));
             }
         }
         let last = self.steps.len() - 1;
         let outputs = self.slopes[last].planes.sample();
         for (group, dy) in dy.chunks(LANES * outputs).enumerate() {
             let (slope, planes) = self.slopes[last].of_mut(0);
-            pack(planes, Input::Floats(dy), slope);
-            if let Some(bits) = self.steps[last].bits(group) {
-                mask(bits, (slope, planes));
-            }
+            clock.time(self.steps[last].layer, Timed::GradInput, || {
+                pack(planes, Input::Floats(dy), slope);
+                if let Some(bits) = self.steps[last].bits(group) {
+                    mask(bits, (slope, planes));
+                }
+            });
             for i in (0..=last).rev() {
-                self.step_back(i, group);
+                self.step_back(i, group, clock);
             }
         }
         for step in &self.steps {
             if let Kind::Conv2d { group, .. } = &step.kind {
-                group.gradients(&mut grads[step.params.clone()]);
+                let grads = &mut grads[step.params.clone()];
+                clock.time(step.layer, Timed::GradParams, || group.gradients(grads));
             }
         }
     }
 
     /// Takes the gradient of a group back through step `i`.
-    fn step_back(&mut self, i: usize, group: usize) {
+    fn step_back(&mut self, i: usize, group: usize, clock: &mut Clock) {
         let (before, steps) = self.steps.split_at_mut(i);
         let (dx, dy) = self.slopes.split_at_mut(i);
         let (dy, slopes) = dy[0].of_mut(0);
+        let layer = steps[0].layer;
         if let Kind::Conv2d { group: conv, .. } = &mut steps[0].kind {
-            conv.add(self.values[i].of(group).0, dy, slopes);
+            clock.time(layer, Timed::GradParams, || {
+                conv.add(self.values[i].of(group).0, dy, slopes)
+            });
         }
         let (Some(before), Some(dx)) = (before.last(), dx.last_mut()) else {
             return;
         };
         let ((dx, planes), bits) = (dx.of_mut(0), before.bits(group));
-        match &mut steps[0].kind {
-            Kind::Conv2d { group: conv, .. } => return conv.grad_input(dy, dx, bits),
-            Kind::Average(g) => return pool::average_back(*g, dy, (dx, planes), bits),
-            Kind::Max(g) => {
-                let places = &steps[0].marks[group * steps[0].each..][..steps[0].each];
-                pool::max_back(*g, places, dy, (dx, planes));
+        clock.time(layer, Timed::GradInput, || {
+            match &mut steps[0].kind {
+                Kind::Conv2d { group: conv, .. } => return conv.grad_input(dy, dx, bits),
+                Kind::Average(g) => return pool::average_back(*g, dy, (dx, planes), bits),
+                Kind::Max(g) => {
+                    let places = &steps[0].marks[group * steps[0].each..][..steps[0].each];
+                    pool::max_back(*g, places, dy, (dx, planes));
+                }
+                Kind::Activation(kind) => {
+                    kind.backward(self.values[i + 1].of(group), dy);
+                    copy((dy, slopes), (dx, planes));
+                }
             }
-            Kind::Activation(kind) => {
-                kind.backward(self.values[i + 1].of(group), dy);
-                copy((dy, slopes), (dx, planes));
+            if let Some(bits) = bits {
+                mask(bits, (dx, planes));
             }
-        }
-        if let Some(bits) = bits {
-            mask(bits, (dx, planes));
-        }
+        });
     }
 
     /// Floats that a training step with `n` samples holds.
