@@ -45,6 +45,12 @@ pub(super) struct BenchTrain {
     /// How long each measurement takes, after a quarter of it to warm up.
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive_real)]
     seconds: f64,
+    /// Tell for each layer and pass the time, GFLOP/s, share of the peak and memory traffic, of the first rank.
+    #[arg(long)]
+    by_layer: bool,
+    /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
+    #[arg(long)]
+    no_tune: bool,
     /// Print a line of JSON for each measurement instead of a table.
     #[arg(long)]
     json: bool,
@@ -62,6 +68,8 @@ impl Bench {
             ranks: typed.ranks,
             exchange: exchange(typed.exchange, typed.placement)?,
             seconds: typed.seconds,
+            by_layer: typed.by_layer,
+            tune: !typed.no_tune,
             json: typed.json,
         })
     }

@@ -84,6 +84,10 @@ pub(super) struct Train {
     /// update is made in neither case.
     #[arg(long, value_enum, default_value_t = OnNanArg::Stop)]
     on_nan: OnNanArg,
+    /// Choose the methods of convolutions by their sizes alone, not by measuring at the start: methods differ in the last
+    /// bits, and so do runs for which the measurement came out differently.
+    #[arg(long)]
+    no_tune: bool,
     /// Names the order of samples and the parameters to start from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -192,6 +196,7 @@ impl Train {
                 OnNanArg::Stop => OnNan::Stop,
                 OnNanArg::Skip => OnNan::Skip,
             },
+            tune: !self.no_tune,
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),

@@ -55,6 +55,9 @@ struct Resolved {
     #[serde(skip_serializing_if = "Option::is_none")]
     clip_norm: Option<f64>,
     on_nan: OnNan,
+    /// How convolutions work: forward, gradient of parameters, gradient of inputs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    methods: Vec<String>,
     normalize: bool,
     seed: u64,
     eval_every: u64,
@@ -101,6 +104,7 @@ pub(super) fn settings(
             keep_best: settings.keep_best,
             clip_norm: settings.clip_norm,
             on_nan: settings.on_nan,
+            methods: methods(trainer),
             normalize: settings.normalize,
             seed: settings.seed,
             eval_every: plan.eval_every.at_first(&plan.steps),
@@ -109,6 +113,15 @@ pub(super) fn settings(
             schedule: plan.schedule.clone(),
         },
     }
+}
+
+/// How each convolution works.
+fn methods(trainer: &Trainer) -> Vec<String> {
+    let all = trainer.model.methods().into_iter().enumerate();
+    let chosen = all.filter(|(_, methods)| !methods[0].is_empty());
+    chosen
+        .map(|(i, methods)| format!("layer {i}: {}", methods.join(", ")))
+        .collect()
 }
 
 /// The table that is printed first.

@@ -93,6 +93,8 @@ pub struct Settings {
     pub normalize: bool,
     /// What becomes of a step that is not finite.
     pub on_nan: OnNan,
+    /// Whether methods are chosen by measurement.
+    pub tune: bool,
     /// Names order and start.
     pub seed: u64,
     /// Steps between evaluations.
@@ -258,7 +260,16 @@ impl Plan {
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let memory = budget(comm);
-    let (plan, model) = agree(comm, Plan::new(comm, settings, memory))?;
+    let (plan, mut model) = agree(comm, Plan::new(comm, settings, memory))?;
+    if settings.tune {
+        let team = if plan.exchange.is_synchronous() {
+            comm.size()
+        } else {
+            1
+        };
+        let share = plan.steps.batch(0).div_ceil(team);
+        model.tune(share, |choices| comm.broadcast(0, choices));
+    }
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);

@@ -99,7 +99,11 @@ impl Layer for Conv2d {
         self.kernel.grad_input(pass.n, work.dy, w, dx, scratch);
     }
 
-    fn convolution(&mut self) -> Option<&mut Kernel> {
+    fn convolution(&self) -> Option<&Kernel> {
+        Some(&self.kernel)
+    }
+
+    fn convolution_mut(&mut self) -> Option<&mut Kernel> {
         Some(&mut self.kernel)
     }
 }

@@ -107,7 +107,7 @@ pub trait Layer {
     ) {
         unreachable!("{} works in place", self.name())
     }
-    /// Sets `grads`, the gradient with respect to the parameters; always called, and before `grad_input`.
+    /// Sets `grads`, the gradient with respect to the parameters; called if there are any, and before `grad_input`.
     fn grad_params(
         &mut self,
         _pass: Pass,
@@ -127,7 +127,11 @@ pub trait Layer {
         unreachable!("{} works in place", self.name())
     }
     /// Its convolution, which can be done in several ways.
-    fn convolution(&mut self) -> Option<&mut conv2d::Conv2d> {
+    fn convolution(&self) -> Option<&conv2d::Conv2d> {
+        None
+    }
+    /// The same, to choose the way.
+    fn convolution_mut(&mut self) -> Option<&mut conv2d::Conv2d> {
         None
     }
     /// Turns `x` into `y`.

@@ -21,7 +21,7 @@ pub mod zoo;
 pub use fault::Fault;
 pub use file::{load, save};
 pub use layer::{Draw, Layer, Pass, Tensor};
-pub use model::{Model, Summary};
+pub use model::{LayerCost, Model, Summary};
 pub use spec::{LayerSpec, Spec};
 
 pub use crate::backend::cpu::softmax::Tally;

@@ -1,6 +1,10 @@
 //! A stack of layers that ends in softmax and cross-entropy.
 
+mod profile;
+
 use std::ops::Range;
+
+pub use profile::LayerCost;
 
 use super::Tally;
 use super::layer::{Backward, Draw, Layer, Pass, Tensor};
@@ -333,9 +337,11 @@ impl Model {
                 dy: slope,
             };
             let grads = &mut grads[stage.range.clone()];
-            clock.time(i, Timed::GradParams, || {
-                layer.grad_params(pass, &work, grads, scratch)
-            });
+            if !grads.is_empty() {
+                clock.time(i, Timed::GradParams, || {
+                    layer.grad_params(pass, &work, grads, scratch)
+                });
+            }
             if stage.reads.is_some() {
                 let dx = grown(&mut dx, pass.n * stage.inputs);
                 clock.time(i, Timed::GradInput, || {

@@ -1,5 +1,6 @@
 //! `phalanx bench train`: the speed of training in a steady state, for each batch size and number of ranks.
 
+mod layers;
 mod row;
 mod set;
 
@@ -38,6 +39,10 @@ pub struct Settings {
     pub exchange: Kind,
     /// How long each measurement takes.
     pub seconds: f64,
+    /// Whether to tell the layers' times too.
+    pub by_layer: bool,
+    /// Whether methods are chosen by measurement.
+    pub tune: bool,
     /// Whether to print JSON.
     pub json: bool,
 }
@@ -95,6 +100,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 } else {
                     row.line(peak)
                 });
+                if settings.by_layer && !settings.json {
+                    say(&layers::table(&row, peak));
+                }
             }
         }
         // Who does not take part sleeps: in a barrier it would take a core.
@@ -115,9 +123,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 /// One row of the table; *collective*.
 fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
     data.enough_for(comm.size())?;
-    restart_peak_memory();
     let kind = settings.exchange.resolve(comm)?;
-    let model = settings.model.build(data.shape, data.classes)?;
+    let mut model = settings.model.build(data.shape, data.classes)?;
+    if settings.tune {
+        model.tune(batch, |choices| comm.broadcast(0, choices));
+    }
+    restart_peak_memory();
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
@@ -150,6 +161,9 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     };
     let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
     trainer.times = Times::start();
+    if settings.by_layer {
+        trainer.model.watch();
+    }
     let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
 
     let mut memory = [peak_memory_mb()];
@@ -169,6 +183,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         flops: speed * trainer.model.flops(),
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory: memory[0],
+        layers: trainer.model.costs(),
     })
 }
 

@@ -1,7 +1,9 @@
 //! What a measurement came to, for people and for programs.
 
+use super::layers;
 use crate::data::Dataset;
 use crate::exchange::Kind;
+use crate::nn::LayerCost;
 
 /// One measurement.
 pub(super) struct Row {
@@ -19,6 +21,8 @@ pub(super) struct Row {
     pub(super) shares: [f64; 4],
     /// MiB, over all ranks.
     pub(super) memory: f64,
+    /// What the first rank's layers cost, where they were watched.
+    pub(super) layers: Vec<LayerCost>,
 }
 
 /// What stands above the rows.
@@ -80,6 +84,7 @@ impl Row {
             "rss_mb": self.memory, "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
+            "layers": layers::json(self, peak),
         })
         .to_string()
     }

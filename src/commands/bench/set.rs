@@ -55,7 +55,7 @@ impl BuiltIn {
         let (samples, distinct) = if self.are_digits() {
             (60_000, 2000)
         } else {
-            ((1 << 27) / each + 1, (1 << 22) / each + 1)
+            ((3 << 24) / each + 1, (1 << 22) / each + 1)
         };
         let mut pixels = vec![0; distinct * each];
         let Shape { c, h, w } = self.shape;

@@ -42,6 +42,11 @@ pub enum Method {
     Winograd,
 }
 
+impl Method {
+    /// All methods, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Gemm, Self::Direct, Self::Winograd];
+}
+
 /// One layer's convolution: its sizes and a method for each pass.
 #[derive(Debug)]
 pub struct Conv2d {
