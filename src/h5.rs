@@ -20,6 +20,14 @@ pub fn is_hdf5(path: &Path) -> bool {
     read.is_ok() && &head == MAGIC
 }
 
+/// Files without locks: they are written under a name of their own and then renamed, so that a reader needs none, and
+/// locks fail on many cluster file systems. A child process that someone starts meanwhile would hold them on.
+fn unlocked() -> hdf5::FileBuilder {
+    let mut builder = hdf5::FileBuilder::new();
+    builder.with_fapl(|access| access.file_locking(false));
+    builder
+}
+
 /// An HDF5 file open for reading or writing.
 pub struct File {
     inner: hdf5::File,
@@ -36,7 +44,7 @@ impl File {
             let hint = "make one with `phalanx data make` or `phalanx data import`";
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
-        let inner = hdf5::File::open(path).map_err(|error| {
+        let inner = unlocked().open(path).map_err(|error| {
             let hint = "the file is damaged or cut short: copy or make it again";
             Error::file(
                 path,
@@ -54,7 +62,7 @@ impl File {
     pub fn create(path: &Path) -> Result<Self> {
         // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
         fs::File::create(path).map_err(Error::io("create", path))?;
-        let inner = hdf5::File::create(path).map_err(fault(path, "create it"))?;
+        let inner = unlocked().create(path).map_err(fault(path, "create it"))?;
         Ok(Self {
             inner,
             path: path.to_path_buf(),
