@@ -57,10 +57,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         return Ok(());
     }
     let rows = [
-        (
-            "model",
-            format!("{name} of {}", settings.run.display()),
-        ),
+        ("model", format!("{name} of {}", settings.run.display())),
         ("samples", tally.count.to_string()),
         ("loss", format!("{:.4}", tally.mean_loss())),
         ("accuracy", format!("{:.2} %", 100.0 * tally.accuracy())),

@@ -197,7 +197,11 @@ pub(super) fn settings_rows(
         ),
         (
             "model",
-            format!("{}, {} parameters", settings.model, trainer.model().params()),
+            format!(
+                "{}, {} parameters",
+                settings.model,
+                trainer.model().params()
+            ),
         ),
         ("train", train),
         ("test", plan.test.as_ref().map_or("none".into(), data)),

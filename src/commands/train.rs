@@ -264,7 +264,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     warn_if_crowded(comm, settings.threads);
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
-    let optimizer = settings.rule.build(crew.model().tensors(), settings.clip_norm);
+    let optimizer = settings
+        .rule
+        .build(crew.model().tensors(), settings.clip_norm);
     let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
     let (reduce, seed) = (settings.reduce, settings.seed);
     let follows = settings.grow == Some(Growth::Noise);

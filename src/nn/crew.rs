@@ -68,7 +68,10 @@ impl Crew {
     /// The models and the blocks of `n` samples that they take, in the order of the threads.
     pub(super) fn models(&mut self, n: usize) -> impl Iterator<Item = (&mut Model, Range<usize>)> {
         let size = self.threads();
-        let others = self.others.iter_mut().flat_map(|others| &mut others.helpers);
+        let others = self
+            .others
+            .iter_mut()
+            .flat_map(|others| &mut others.helpers);
         let others = others.map(|helper| &mut helper.get_mut().expect(UNPOISONED).model);
         let all = std::iter::once(&mut self.model).chain(others).enumerate();
         all.map(move |(thread, model)| (model, block(n, size, thread)))
@@ -76,7 +79,8 @@ impl Crew {
 
     /// Replaces the state by one that a model of this kind gave.
     pub fn set_state(&mut self, values: &[f32]) {
-        self.models(0).for_each(|(model, _)| model.set_state(values));
+        self.models(0)
+            .for_each(|(model, _)| model.set_state(values));
     }
 
     /// Losses and right answers over `batch`.

@@ -37,7 +37,9 @@ impl Crew {
     fn in_outputs(&mut self, params: &[f32], batch: &Batch) -> Option<Fault> {
         let models = self.models(batch.len());
         let found = models.filter_map(|(model, range)| model.in_outputs(params, batch.part(range)));
-        found.min_by_key(|(layer, _)| *layer).map(|(_, fault)| fault)
+        found
+            .min_by_key(|(layer, _)| *layer)
+            .map(|(_, fault)| fault)
     }
 }
 

@@ -23,12 +23,12 @@ fn run(comm: &dyn Comm, kind: Kind, batch: usize, across_ranks: bool) -> Trainer
         (batch, 2),
         0.1,
         plain,
-        &Spec::parse(&text).unwrap(),
+        (&Spec::parse(&text).unwrap(), 1),
     )
 }
 
 /// The greatest difference between two trainers' running estimates.
-fn state_distance(a: &Trainer, b: &Trainer) -> f32 {
+pub(super) fn state_distance(a: &Trainer, b: &Trainer) -> f32 {
     let (a, b) = (a.model().state(), b.model().state());
     let pairs = a.iter().zip(&b);
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)

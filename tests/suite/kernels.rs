@@ -108,7 +108,14 @@ fn a_models_gradients_match_central_differences() {
         let mut stream = Stream::new(&[2]);
         let params: Vec<f32> = (0..model.params()).map(|_| 0.1 * stream.normal()).collect();
         let mut grads = vec![0.0; params.len()];
-        let tally = model.gradients(&params, batch.all(), Draw::default(), 1.0, Peers::default(), &mut grads);
+        let tally = model.gradients(
+            &params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
         assert_eq!(tally, model.evaluate(&params, batch.all()));
         assert_eq!(tally.count, 20);
         for i in (0..params.len()).step_by(7) {

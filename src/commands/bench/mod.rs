@@ -209,7 +209,9 @@ fn peak_of_threads(threads: usize) -> f64 {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(peak_flops)).collect();
         let own = peak_flops();
         let others = others.into_iter();
-        own + others.map(|other| other.join().expect("a measurement")).sum::<f64>()
+        own + others
+            .map(|other| other.join().expect("a measurement"))
+            .sum::<f64>()
     });
     sum / threads as f64
 }

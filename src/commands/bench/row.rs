@@ -24,7 +24,13 @@ pub(super) struct Row {
 }
 
 /// What stands above the rows.
-pub(super) fn head(work: &str, data: &Dataset, exchange: Kind, threads: usize, peak: f64) -> String {
+pub(super) fn head(
+    work: &str,
+    data: &Dataset,
+    exchange: Kind,
+    threads: usize,
+    peak: f64,
+) -> String {
     format!(
         "bench train: {work}, {} samples of {}, {} classes
 exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s

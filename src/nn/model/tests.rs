@@ -139,8 +139,22 @@ fn batches(shape: Shape, n: usize) -> Vec<Batch> {
 fn compare(lanes: &mut Model, rows: &mut Model, batch: &Batch, what: &str) {
     let params = lanes.init(7);
     let (mut got, mut truth) = (vec![f32::NAN; params.len()], vec![f32::NAN; params.len()]);
-    let tally = lanes.gradients(&params, batch.all(), Draw::default(), 0.5, Peers::default(), &mut got);
-    let expected = rows.gradients(&params, batch.all(), Draw::default(), 0.5, Peers::default(), &mut truth);
+    let tally = lanes.gradients(
+        &params,
+        batch.all(),
+        Draw::default(),
+        0.5,
+        Peers::default(),
+        &mut got,
+    );
+    let expected = rows.gradients(
+        &params,
+        batch.all(),
+        Draw::default(),
+        0.5,
+        Peers::default(),
+        &mut truth,
+    );
     let near = (tally.loss - expected.loss).abs() <= 1e-5 * expected.loss;
     assert!(near, "{what}: loss {} for {}", tally.loss, expected.loss);
     assert_eq!(tally, lanes.evaluate(&params, batch.all()), "{what}");
@@ -200,7 +214,14 @@ fn lanes_allocate_nothing_after_the_first_step() {
     let mut grads = vec![0.0; params.len()];
     let mut step = |n: usize| {
         let batch = &batches(shape, n)[0];
-        model.gradients(&params, batch.all(), Draw::default(), 1.0, Peers::default(), &mut grads);
+        model.gradients(
+            &params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
         model.evaluate(&params, batch.all());
         model.head.as_ref().map(|head| head.stack.memory())
     };
