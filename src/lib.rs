@@ -3,8 +3,8 @@
 //! # The way of the data
 //!
 //! ```text
-//!  *.h5 ─▶ Dataset ─▶ Steps ─▶ Loader ─▶ Batch ─▶ Model: forward, backward ─▶ Tally ─▶ Journal ─▶ run folder
-//!          (mapped)   (keyed    (u8 or f32         │ layers call backend::cpu
+//!  *.h5 ─▶ Dataset ─▶ Steps ─▶ Loader ─▶ Batch ─▶ Crew: a Model a thread ─▶ Tally ─▶ Journal ─▶ run folder
+//!          (mapped)   (keyed    (u8 or f32         │ forward, backward: layers call backend::cpu
 //!                      order)    scaled to f32)    ▼
 //!                                         Gradients ─▶ Exchange ─▶ Optimizer ─▶ parameters ─▶ model.h5
 //!                                                       │  NodeShared, AllReduce: all ranks take a step together
@@ -22,7 +22,7 @@
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], node-shared memory; on MPI and as threads | `mpi` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
-//! | [`nn`] | layers and models over flat arenas | |
+//! | [`nn`] | layers and models over flat arenas, and the threads that share a batch | `rayon` |
 //! | [`backend`] | the layers' arithmetic | `std::arch` |
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
@@ -38,6 +38,7 @@
 //! - Who owns what is one function, [`comm::block`], for data and parameters alike.
 //! - Which samples a step takes is a pure function of global numbers ([`data::Steps`]), also while the batch grows.
 //! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
+//! - Threads of a rank and ranks in shared memory are added up in their order: a run repeats itself bit for bit.
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 
 pub mod backend;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::choice::{self, ModelArgs};
 use super::train::{ExchangeArg, PlacementArg, exchange};
-use super::{positive, positive_real};
+use super::{positive, positive_real, threads};
 use crate::Result;
 use crate::commands::bench::Settings;
 
@@ -33,6 +33,9 @@ pub(super) struct BenchTrain {
     /// Samples that each rank takes in a step: one number, or several such as 32,64,128.
     #[arg(long, value_name = "LIST", default_value = "100", value_delimiter = ',', value_parser = positive)]
     batch: Vec<usize>,
+    /// Threads that each rank splits its batch over.
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
+    threads: usize,
     /// How many of the ranks take part, such as 1,2,4 to see how speed grows with ranks [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     ranks: Vec<usize>,
@@ -45,7 +48,7 @@ pub(super) struct BenchTrain {
     /// How long each measurement takes, after a quarter of it to warm up.
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive_real)]
     seconds: f64,
-    /// Tell for each layer and pass the time, GFLOP/s, share of the peak and memory traffic, of the first rank.
+    /// Tell for each layer and pass the time, GFLOP/s, share of the peak and memory traffic, of the first rank's first thread.
     #[arg(long)]
     by_layer: bool,
     /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
@@ -65,6 +68,7 @@ impl Bench {
                 .resolve(typed.model.or(Some("softmax".into())))?,
             data: typed.data,
             batches: typed.batch,
+            threads: typed.threads,
             ranks: typed.ranks,
             exchange: exchange(typed.exchange, typed.placement)?,
             seconds: typed.seconds,

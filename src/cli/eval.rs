@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::threads;
 use crate::commands::eval::Settings;
 
 /// Loss and accuracy of a trained model on a data set.
@@ -13,6 +14,9 @@ pub(super) struct Eval {
     run: PathBuf,
     /// The data set.
     data: PathBuf,
+    /// Threads that each rank splits its samples over.
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
+    threads: usize,
     /// Print one line of JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -23,6 +27,7 @@ impl Eval {
         Settings {
             run: self.run,
             data: self.data,
+            threads: self.threads,
             json: self.json,
         }
     }

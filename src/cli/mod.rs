@@ -78,6 +78,14 @@ fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Threads of a rank: more than any node has cores are a slip of the hand.
+fn threads(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        number if number > 1024 => Err("must be at most 1024".into()),
+        number => Ok(number),
+    }
+}
+
 /// A finite number above zero.
 fn positive_real(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::choice::{self, ModelArgs};
 use super::optim::{Optim, ScheduleArg};
-use super::{below_one, positive, positive_real};
+use super::{below_one, positive, positive_real, threads};
 use crate::Result;
 use crate::commands::train::{BatchSize, Growth, Settings};
 use crate::data::Length;
@@ -56,6 +56,9 @@ pub(super) struct Train {
     /// Samples of a step over all ranks together.
     #[arg(long, value_name = "N", value_parser = positive)]
     global_batch: Option<usize>,
+    /// Threads that each rank splits its batch over; give it as many cores, as in mpirun --map-by slot:PE=T.
+    #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
+    threads: usize,
     /// Grow the batch: where --schedule step would multiply the rate by its factor, the batch is divided by it instead
     /// (schedule), or to the gradient noise scale that ranks measure, at most twice as large each epoch (noise).
     #[arg(long, value_enum, value_name = "BY")]
@@ -176,6 +179,7 @@ impl Train {
                 Some(batch) => BatchSize::Global(batch),
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
+            threads: self.threads,
             grow: self.grow_batch.map(|by| match by {
                 GrowthArg::Schedule => Growth::Schedule,
                 GrowthArg::Noise => Growth::Noise,

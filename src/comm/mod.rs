@@ -1,9 +1,11 @@
 //! Ranks and how they talk: the one seam between phalanx and MPI.
 //!
-//! [`Comm`] has two implementations: [`MpiComm`] for real jobs, and ranks as threads of one process
-//! ([`run_ranks`]) for tests without a launcher. Both pass the same checks.
+//! [`Comm`] has two implementations: [`MpiComm`] for real jobs, and [`ThreadComm`] for threads of one process: those of
+//! one rank ([`threads_of_one_rank`]), or ranks as threads ([`run_ranks`]) for tests without a launcher. Both pass the
+//! same checks.
 
 mod agree;
+mod cores;
 mod launcher;
 mod mpi;
 mod rma;
@@ -12,11 +14,12 @@ mod slices;
 mod threads;
 
 pub use agree::agree;
+pub use cores::cores;
 pub use launcher::Launch;
 pub use mpi::{MpiComm, abort};
 pub use shared::Shared;
 pub use slices::{Round, Slices, Sums};
-pub use threads::run_ranks;
+pub use threads::{ThreadComm, run_ranks, threads_of_one_rank};
 
 use std::ops::Range;
 

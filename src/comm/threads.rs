@@ -1,4 +1,4 @@
-//! Ranks as threads of one process, so that tests need no launcher.
+//! Threads of one process as a group: those of one rank, or ranks as threads, so that tests need no launcher.
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -70,8 +70,8 @@ impl Meeting {
     }
 }
 
-/// Tells the others when its rank unwinds.
-struct Alarm(Arc<AtomicBool>);
+/// Tells the others when its thread unwinds.
+pub struct Alarm(Arc<AtomicBool>);
 
 impl Drop for Alarm {
     fn drop(&mut self) {
@@ -81,9 +81,20 @@ impl Drop for Alarm {
     }
 }
 
-struct ThreadComm {
+/// One of the threads of a group.
+pub struct ThreadComm {
     rank: usize,
     group: Arc<Group>,
+}
+
+/// The places of `size` threads that work together, in their order.
+pub fn threads_of_one_rank(size: usize) -> Vec<ThreadComm> {
+    let group = Group::new(size, Arc::default());
+    let place = |rank| ThreadComm {
+        rank,
+        group: group.clone(),
+    };
+    (0..size).map(place).collect()
 }
 
 /// Runs `body` once per rank, each on its own thread, and returns what each gave, in rank order.
@@ -110,6 +121,11 @@ pub fn run_ranks<T: Send>(size: usize, body: impl Fn(&dyn Comm) -> T + Sync) -> 
 }
 
 impl ThreadComm {
+    /// To be held while others may wait for this thread: should it panic, they do too, instead of waiting for ever.
+    pub fn alarm(&self) -> Alarm {
+        Alarm(self.group.meeting.failed.clone())
+    }
+
     /// Shows `mine` to every rank and passes each rank's value, in rank order, to `visit`.
     fn share<V: Send + 'static>(&self, mine: V, mut visit: impl FnMut(usize, &V)) {
         *self.group.parcels[self.rank].lock().expect(UNPOISONED) = Some(Box::new(mine));

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use super::warn_if_crowded;
 use crate::comm::{Comm, agree};
 use crate::data::Dataset;
-use crate::nn;
+use crate::nn::{self, Crew};
 use crate::observe::{say, table};
 use crate::train::{RunFolder, evaluate};
 use crate::{Error, Result};
@@ -15,6 +16,8 @@ pub struct Settings {
     pub run: PathBuf,
     /// The data set.
     pub data: PathBuf,
+    /// Threads of each rank.
+    pub threads: usize,
     /// Whether to print JSON.
     pub json: bool,
 }
@@ -35,26 +38,26 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 hint: "use data that was made like the training set",
             });
         }
-        Ok((model, params, scaling, data))
+        let crew = Crew::new(model, settings.threads)?;
+        Ok((crew, params, scaling, data))
     };
-    let (mut model, params, scaling, data) = agree(comm, open())?;
-    let tally = evaluate(comm, &mut model, &params, &data, &scaling)?;
+    let (mut crew, params, scaling, data) = agree(comm, open())?;
+    warn_if_crowded(comm, settings.threads);
+    let tally = evaluate(comm, &mut crew, &params, &data, &scaling)?;
     if comm.rank() > 0 {
         return Ok(());
     }
+    let name = &crew.model().spec.name;
     if settings.json {
         let line = serde_json::json!({
-            "run": settings.run, "data": settings.data, "model": model.spec.name, "samples": tally.count,
+            "run": settings.run, "data": settings.data, "model": name, "samples": tally.count,
             "loss": tally.mean_loss(), "accuracy": tally.accuracy(),
         });
         say(&line.to_string());
         return Ok(());
     }
     let rows = [
-        (
-            "model",
-            format!("{} of {}", model.spec.name, settings.run.display()),
-        ),
+        ("model", format!("{name} of {}", settings.run.display())),
         ("samples", tally.count.to_string()),
         ("loss", format!("{:.4}", tally.mean_loss())),
         ("accuracy", format!("{:.2} %", 100.0 * tally.accuracy())),

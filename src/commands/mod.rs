@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::one_blas_thread;
-use crate::comm::{Comm, Launch, MpiComm, abort};
+use crate::comm::{Comm, Launch, MpiComm, abort, cores};
 use crate::{Error, Result, cli, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
@@ -73,6 +73,20 @@ fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     };
     say(&format!("error: {rank}{}\n", error.report()));
     abort(error.exit_code())
+}
+
+/// Warns if a rank has fewer cores than threads; *collective*.
+fn warn_if_crowded(comm: &dyn Comm, threads: usize) {
+    // Ranks of one thread are the user's business: he asked mpirun for them.
+    if threads == 1 {
+        return;
+    }
+    let cores = cores(comm);
+    if comm.rank() == 0 && threads as f64 > cores {
+        log::warn!(
+            "a rank has {threads} threads and {cores} of the node's cores: fewer ranks or threads, or mpirun with --map-by slot:PE={threads}, may be faster"
+        );
+    }
 }
 
 /// One write for the whole message: ranks that fail at the same time must not end up inside each other's lines.

@@ -18,6 +18,8 @@ pub(super) struct Written {
     command: Vec<String>,
     ranks: usize,
     hosts: usize,
+    /// Of each rank.
+    threads: usize,
     resolved: Resolved,
 }
 
@@ -78,9 +80,10 @@ pub(super) fn settings(
         command: std::env::args().collect(),
         ranks: comm.size(),
         hosts: comm.size().div_ceil(comm.local_size()),
+        threads: settings.threads,
         resolved: Resolved {
             model: settings.model.to_string(),
-            parameters: trainer.model.params(),
+            parameters: trainer.model().params(),
             data: settings.data.display().to_string(),
             samples: plan.data.len(),
             classes: plan.data.classes,
@@ -117,7 +120,7 @@ pub(super) fn settings(
 
 /// How each convolution works.
 fn methods(trainer: &Trainer) -> Vec<String> {
-    let all = trainer.model.methods().into_iter().enumerate();
+    let all = trainer.model().methods().into_iter().enumerate();
     let chosen = all.filter(|(_, methods)| !methods[0].is_empty());
     chosen
         .map(|(i, methods)| format!("layer {i}: {}", methods.join(", ")))
@@ -140,6 +143,10 @@ pub(super) fn settings_rows(
             data.len(),
             data.shape
         )
+    };
+    let threads = match settings.threads {
+        1 => String::new(),
+        threads => format!(", {threads} threads each"),
     };
     let first = plan.steps.batch(0);
     let batch = match settings.batch {
@@ -196,14 +203,18 @@ pub(super) fn settings_rows(
         (
             "ranks",
             format!(
-                "{} on {hosts} {}",
+                "{} on {hosts} {}{threads}",
                 comm.size(),
                 if hosts == 1 { "host" } else { "hosts" }
             ),
         ),
         (
             "model",
-            format!("{}, {} parameters", settings.model, trainer.model.params()),
+            format!(
+                "{}, {} parameters",
+                settings.model,
+                trainer.model().params()
+            ),
         ),
         ("train", train),
         ("test", plan.test.as_ref().map_or("none".into(), data)),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::report;
+use super::{report, warn_if_crowded};
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
-use crate::nn::{self, Model, zoo::Choice};
+use crate::nn::{self, Crew, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{
@@ -71,6 +71,8 @@ pub struct Settings {
     pub keep_best: bool,
     /// Samples of a step.
     pub batch: BatchSize,
+    /// Threads of each rank.
+    pub threads: usize,
     /// What makes the batch grow, if anything.
     pub grow: Option<Growth>,
     /// The most samples of a step that it grows to.
@@ -182,8 +184,8 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The plan and its model; `memory` is what each rank may take, where that is known.
-    fn new(comm: &dyn Comm, settings: &Settings, memory: Option<u64>) -> Result<(Self, Model)> {
+    /// The plan and its models; `memory` is what each rank may take, where that is known.
+    fn new(comm: &dyn Comm, settings: &Settings, memory: Option<u64>) -> Result<(Self, Crew)> {
         let ranks = comm.size();
         let exchange = settings.exchange.resolve(comm)?;
         let whole = Dataset::open(&settings.data)?;
@@ -216,8 +218,8 @@ impl Plan {
         let limit = settings.limit(&steps, exchange, ranks)?;
         let model = settings.model.build(data.shape, data.classes)?;
         let team = if exchange.is_synchronous() { ranks } else { 1 };
-        // The digest of the parameters needs them once more as bytes.
-        let copies = 1 + u64::from(settings.keep_best);
+        // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
+        let copies = settings.threads as u64 + u64::from(settings.keep_best);
         let how = (settings.rule, exchange);
         let mut need = Need::of(&model, &data, how, ranks, copies);
         if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
@@ -253,26 +255,26 @@ impl Plan {
             eval_every,
             log_every,
         };
-        Ok((plan, model))
+        Ok((plan, Crew::new(model, settings.threads)?))
     }
 }
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let memory = budget(comm);
-    let (plan, mut model) = agree(comm, Plan::new(comm, settings, memory))?;
+    let (plan, mut crew) = agree(comm, Plan::new(comm, settings, memory))?;
+    warn_if_crowded(comm, settings.threads);
     if settings.tune {
-        let team = if plan.exchange.is_synchronous() {
-            comm.size()
-        } else {
-            1
-        };
+        let alone = !plan.exchange.is_synchronous();
+        let team = if alone { 1 } else { comm.size() };
         let share = plan.steps.batch(0).div_ceil(team);
-        model.tune(share, |choices| comm.broadcast(0, choices));
+        crew.tune(share, |choices| comm.broadcast(0, choices));
     }
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
-    let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
+    let optimizer = settings
+        .rule
+        .build(crew.model().tensors(), settings.clip_norm);
     let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
     let (reduce, seed) = (settings.reduce, settings.seed);
     let follows = settings.grow == Some(Growth::Noise);
@@ -280,7 +282,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         .measures_noise()
         .then(|| Noise::new(follows.then_some(plan.limit)));
     let parts = Parts {
-        model,
+        crew,
         loader,
         scaling,
         steps,
@@ -296,7 +298,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let start = || {
         let folder = match &settings.out {
             Some(path) => RunFolder::create(path, settings.force)?,
-            None => RunFolder::create_next(&trainer.model.spec.name)?,
+            None => RunFolder::create_next(&trainer.model().spec.name)?,
         };
         folder.write(
             "settings.toml",
@@ -349,7 +351,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
         nn::save(
             &folder.file("model.h5"),
-            &trainer.model,
+            trainer.model(),
             &trainer.params,
             &trainer.scaling,
         )?;

@@ -6,6 +6,7 @@ pub mod digits;
 pub mod idx;
 pub mod images;
 mod loader;
+mod part;
 mod pixels;
 pub mod sampler;
 mod set;
@@ -15,6 +16,7 @@ pub mod synthetic;
 mod writer;
 
 pub use loader::{Batch, Images, Loader};
+pub use part::{Part, Values};
 pub use pixels::Scaling;
 pub use set::Dataset;
 pub use steps::{Length, Place, Steps};

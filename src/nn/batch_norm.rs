@@ -46,11 +46,9 @@ impl BatchNorm {
         }
     }
 
-    /// Adds up over the ranks that share a batch.
+    /// Adds up over those that share a batch: the threads of the rank, or of all ranks.
     fn sum(&self, pass: Pass, values: &mut [f64]) {
-        if let Some(team) = pass.team.filter(|_| self.settings.across_ranks) {
-            team.sum(values);
-        }
+        pass.peers.sum(self.settings.across_ranks, values);
     }
 
     /// Elements of a channel in the latest batch.

@@ -1,8 +1,8 @@
 //! Where numbers left the finite ones.
 
-use super::{Model, Tally};
+use super::{Crew, Model, Tally};
 use crate::backend::cpu::{finite, odd};
-use crate::data::{Batch, Images};
+use crate::data::{Batch, Images, Part};
 
 /// The first value on the way from input to gradients that is NaN or infinite.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +13,7 @@ pub struct Fault {
     pub value: f64,
 }
 
-impl Model {
+impl Crew {
     /// What is not finite in a step that gave `tally` and `grads`. Costs one reading of the gradients if nothing is.
     pub fn fault(
         &mut self,
@@ -23,9 +23,9 @@ impl Model {
         grads: &[f32],
     ) -> Option<Fault> {
         if tally.loss.is_finite() {
-            return (!finite(grads)).then(|| self.in_gradients(grads));
+            return (!finite(grads)).then(|| self.model().in_gradients(grads));
         }
-        let before = self.in_input(batch).or_else(|| self.in_params(params));
+        let before = in_input(batch).or_else(|| self.model().in_params(params));
         let found = before.or_else(|| self.in_outputs(params, batch));
         Some(found.unwrap_or_else(|| Fault {
             what: "the loss".into(),
@@ -33,6 +33,17 @@ impl Model {
         }))
     }
 
+    /// That of the first layer that has one on any thread: layers behind it may carry it to all of them.
+    fn in_outputs(&mut self, params: &[f32], batch: &Batch) -> Option<Fault> {
+        let models = self.models(batch.len());
+        let found = models.filter_map(|(model, range)| model.in_outputs(params, batch.part(range)));
+        found
+            .min_by_key(|(layer, _)| *layer)
+            .map(|(_, fault)| fault)
+    }
+}
+
+impl Model {
     /// A parameter that is not finite.
     pub fn in_params(&self, params: &[f32]) -> Option<Fault> {
         let mut tensors = self.tensors().iter();
@@ -42,17 +53,12 @@ impl Model {
         })
     }
 
-    fn in_input(&self, batch: &Batch) -> Option<Fault> {
-        match &batch.images {
-            Images::Floats(values) => fault(values, || "the input".into()),
-            Images::Bytes(_) => None,
-        }
-    }
-
-    fn in_outputs(&mut self, params: &[f32], batch: &Batch) -> Option<Fault> {
-        let mut outputs = self.outputs(params, batch);
+    /// An output that is not finite, with the number of its layer.
+    fn in_outputs(&mut self, params: &[f32], part: Part) -> Option<(usize, Fault)> {
+        let mut outputs = self.outputs(params, part);
         outputs.find_map(|(i, name, values)| {
-            fault(values, || format!("the output of layer {i} ({name})"))
+            let found = fault(values, || format!("the output of layer {i} ({name})"))?;
+            Some((i, found))
         })
     }
 
@@ -64,6 +70,13 @@ impl Model {
             fault(&grads[tensor.range.clone()], what)
         });
         found.expect("every gradient belongs to a tensor")
+    }
+}
+
+fn in_input(batch: &Batch) -> Option<Fault> {
+    match &batch.images {
+        Images::Floats(values) => fault(values, || "the input".into()),
+        Images::Bytes(_) => None,
     }
 }
 

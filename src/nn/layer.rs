@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use super::peers::Peers;
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::{Input, Scratch, conv2d};
-use crate::comm::Comm;
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -39,8 +39,8 @@ pub struct Pass<'a> {
     pub draw: Draw,
     /// Which samples of the data set they are.
     pub samples: &'a [u64],
-    /// The ranks that take the step together, if there are others: what they sum is *collective* over them.
-    pub team: Option<&'a dyn Comm>,
+    /// Who takes the step together: what they sum is *collective* over them.
+    pub peers: Peers<'a>,
 }
 
 /// Floating-point operations for one sample.
@@ -56,8 +56,9 @@ pub struct Flops {
 
 /// One layer: `y = f(x, params)`, sample by sample in rows.
 ///
-/// A layer either maps one buffer to another (`forward`, `grad_params`, `grad_input`), or works in place (`apply`, `apply_back`).
-pub trait Layer {
+/// A layer either maps one buffer to another (`forward`, `grad_params`, `grad_input`), or works in place (`apply`,
+/// `apply_back`).
+pub trait Layer: Send {
     /// Its name.
     fn name(&self) -> &'static str;
     /// One output sample's dimensions.

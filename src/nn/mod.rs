@@ -3,6 +3,7 @@
 mod activation;
 mod batch_norm;
 mod conv2d;
+mod crew;
 mod description;
 mod dropout;
 mod fault;
@@ -13,15 +14,18 @@ mod layer;
 mod linear;
 mod local_response;
 mod model;
+mod peers;
 mod pool;
 mod spec;
 mod state;
 pub mod zoo;
 
+pub use crew::Crew;
 pub use fault::Fault;
 pub use file::{load, save};
 pub use layer::{Draw, Layer, Pass, Tensor};
 pub use model::{LayerCost, Model, Summary};
+pub use peers::Peers;
 pub use spec::{LayerSpec, Spec};
 
 pub use crate::backend::cpu::softmax::Tally;

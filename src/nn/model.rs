@@ -8,12 +8,12 @@ pub use profile::LayerCost;
 
 use super::Tally;
 use super::layer::{Backward, Draw, Layer, Pass, Tensor};
+use super::peers::Peers;
 use super::spec::Spec;
 use crate::backend::cpu::lanes::{Op, Stack};
 use crate::backend::cpu::softmax::cross_entropy;
 use crate::backend::cpu::{Clock, Input, Scratch, Timed};
-use crate::comm::Comm;
-use crate::data::{Batch, Images, Shape};
+use crate::data::{Part, Shape, Values};
 use crate::rng::Stream;
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ impl Model {
     pub(super) fn outputs(
         &mut self,
         params: &[f32],
-        batch: &Batch,
+        batch: Part,
     ) -> impl Iterator<Item = (usize, &'static str, &[f32])> {
         let n = batch.len();
         if let Some(head) = self.head.take() {
@@ -206,8 +206,8 @@ impl Model {
                 n,
                 training: false,
                 draw: Draw::default(),
-                samples: batch.samples(),
-                team: None,
+                samples: batch.samples,
+                peers: Peers::default(),
             };
             self.tape.takes_bytes = self.layers[0].takes_bytes();
             self.tape.enter(batch, self.input);
@@ -224,15 +224,15 @@ impl Model {
     }
 
     /// Losses and right answers over `batch`.
-    pub fn evaluate(&mut self, params: &[f32], batch: &Batch) -> Tally {
-        let (n, samples) = (batch.len(), batch.samples());
+    pub fn evaluate(&mut self, params: &[f32], batch: Part) -> Tally {
+        let (n, samples) = (batch.len(), batch.samples);
         self.forward(
             Pass {
                 n,
                 training: false,
                 draw: Draw::default(),
                 samples,
-                team: None,
+                peers: Peers::default(),
             },
             params,
             batch,
@@ -242,22 +242,22 @@ impl Model {
 
     /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.
     ///
-    /// Layers that normalise by the batch of all ranks add up over `team`: then it is *collective* over that.
+    /// Layers that normalise by the batch add up over `peers`: then it is *collective* over them.
     pub fn gradients(
         &mut self,
         params: &[f32],
-        batch: &Batch,
+        batch: Part,
         draw: Draw,
         scale: f32,
-        team: Option<&dyn Comm>,
+        peers: Peers,
         grads: &mut [f32],
     ) -> Tally {
         let pass = Pass {
             n: batch.len(),
             training: true,
             draw,
-            samples: batch.samples(),
-            team,
+            samples: batch.samples,
+            peers,
         };
         self.forward(pass, params, batch);
         let tally = self.losses(batch, scale);
@@ -266,15 +266,15 @@ impl Model {
     }
 
     /// The tally of the logits; the first slope becomes their gradient times `scale`.
-    fn losses(&mut self, batch: &Batch, scale: f32) -> Tally {
+    fn losses(&mut self, batch: Part, scale: f32) -> Tally {
         let size = batch.len() * self.classes;
         let logits = self.tape.buffers.last().expect("a model has layers");
         let slope = grown(&mut self.slopes[0], size);
         slope.copy_from_slice(&logits[..size]);
-        cross_entropy(slope, &batch.labels, scale)
+        cross_entropy(slope, batch.labels, scale)
     }
 
-    fn forward(&mut self, pass: Pass, params: &[f32], batch: &Batch) {
+    fn forward(&mut self, pass: Pass, params: &[f32], batch: Part) {
         self.tape.enter(batch, self.input);
         if let Some(head) = &mut self.head {
             let (first, last) = (&self.stages[0], &self.stages[head.layers - 1]);
@@ -291,7 +291,7 @@ impl Model {
     }
 
     /// The forward pass of some layers, in rows.
-    fn run(&mut self, range: Range<usize>, pass: Pass, params: &[f32], batch: &Batch) {
+    fn run(&mut self, range: Range<usize>, pass: Pass, params: &[f32], batch: Part) {
         let (clock, scratch) = (&mut self.clock, &mut self.scratch);
         let layers = self.layers.iter_mut().zip(&self.stages).enumerate();
         for (i, (layer, stage)) in layers.take(range.end).skip(range.start) {
@@ -317,7 +317,7 @@ impl Model {
         }
     }
 
-    fn backward(&mut self, pass: Pass, params: &[f32], batch: &Batch, grads: &mut [f32]) {
+    fn backward(&mut self, pass: Pass, params: &[f32], batch: Part, grads: &mut [f32]) {
         let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
         let first = self.head.as_ref().map_or(0, |head| head.layers);
         let (clock, scratch) = (&mut self.clock, &mut self.scratch);
@@ -362,19 +362,19 @@ impl Model {
 
 impl Tape {
     /// Scales the batch to floats if the first layer wants them.
-    fn enter(&mut self, batch: &Batch, shape: Shape) {
-        if let (Images::Bytes(pixels), None) = (&batch.images, self.raw(batch)) {
+    fn enter(&mut self, batch: Part, shape: Shape) {
+        if let (Values::Bytes(pixels), None) = (batch.images, self.raw(batch)) {
             let entry = grown(&mut self.entry, pixels.len());
             batch.scaling.bytes(shape.h * shape.w, pixels, entry);
         }
     }
 
     /// What a layer reads.
-    fn input<'a>(&'a self, stage: &Stage, batch: &'a Batch) -> Input<'a> {
-        match (&batch.images, stage.reads) {
+    fn input<'a>(&'a self, stage: &Stage, batch: Part<'a>) -> Input<'a> {
+        match (batch.images, stage.reads) {
             (_, Some(buffer)) => Input::Floats(&self.buffers[buffer][..batch.len() * stage.inputs]),
-            (Images::Floats(values), None) => Input::Floats(values),
-            (Images::Bytes(pixels), None) => {
+            (Values::Floats(values), None) => Input::Floats(values),
+            (Values::Bytes(pixels), None) => {
                 let scaled = || Input::Floats(&self.entry[..pixels.len()]);
                 self.raw(batch).unwrap_or_else(scaled)
             }
@@ -382,9 +382,9 @@ impl Tape {
     }
 
     /// The batch's bytes, where the first layer takes them as they are.
-    fn raw<'a>(&self, batch: &'a Batch) -> Option<Input<'a>> {
-        match (&batch.images, batch.scaling.uniform()) {
-            (Images::Bytes(pixels), Some((factor, shift))) if self.takes_bytes => {
+    fn raw<'a>(&self, batch: Part<'a>) -> Option<Input<'a>> {
+        match (batch.images, batch.scaling.uniform()) {
+            (Values::Bytes(pixels), Some((factor, shift))) if self.takes_bytes => {
                 Some(Input::Bytes {
                     pixels,
                     factor,

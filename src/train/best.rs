@@ -1,7 +1,7 @@
 //! The best evaluation so far: what to keep, and when there has been no better one for too long.
 
 use crate::comm::Comm;
-use crate::nn::{Model, Tally};
+use crate::nn::{Crew, Model, Tally};
 
 /// The lowest loss of a run's watched set, on the ranks that evaluate.
 pub struct Best {
@@ -54,7 +54,7 @@ impl Best {
         comm: &dyn Comm,
         last: Option<Tally>,
         params: &mut [f32],
-        model: &mut Model,
+        crew: &mut Crew,
     ) -> Option<u64> {
         let last = last.map_or(f64::NEG_INFINITY, |tally| tally.mean_loss());
         // Rank 0 always evaluates: what it holds is what all get.
@@ -64,14 +64,14 @@ impl Best {
         if step[0] == 0 {
             return None;
         }
-        let mut state = model.state();
+        let mut state = crew.model().state();
         if let Some((kept, of_kept)) = self.kept.as_ref().filter(|_| comm.rank() == 0) {
             params.copy_from_slice(kept);
             state.copy_from_slice(of_kept);
         }
         comm.broadcast(0, params);
         comm.broadcast(0, &mut state);
-        model.set_state(&state);
+        crew.set_state(&state);
         Some(step[0])
     }
 }
@@ -113,20 +113,20 @@ mod tests {
     fn every_rank_gets_the_best_parameters_and_state_of_the_first() {
         run_ranks(3, |comm| {
             let mut best = Best::new(true);
-            let mut model = model();
+            let mut crew = Crew::new(model(), 2).unwrap();
             if comm.rank() == 0 {
-                model.set_state(&[5.0, 6.0]);
-                best.tested(10, tally(1.0), &[7.0, 8.0], &model);
-                best.tested(20, tally(2.0), &[9.0, 9.0], &model);
+                crew.set_state(&[5.0, 6.0]);
+                best.tested(10, tally(1.0), &[7.0, 8.0], crew.model());
+                best.tested(20, tally(2.0), &[9.0, 9.0], crew.model());
             }
-            model.set_state(&[0.0, 1.0]);
+            crew.set_state(&[0.0, 1.0]);
             let mut params = [0.0; 2];
-            let worse = best.restore(comm, Some(tally(0.5)), &mut params, &mut model);
+            let worse = best.restore(comm, Some(tally(0.5)), &mut params, &mut crew);
             assert_eq!((worse, params), (None, [0.0; 2]));
-            assert_eq!(model.state(), [0.0, 1.0]);
-            let kept = best.restore(comm, Some(tally(3.0)), &mut params, &mut model);
+            assert_eq!(crew.model().state(), [0.0, 1.0]);
+            let kept = best.restore(comm, Some(tally(3.0)), &mut params, &mut crew);
             assert_eq!((kept, params), (Some(10), [7.0, 8.0]));
-            assert_eq!(model.state(), [5.0, 6.0]);
+            assert_eq!(crew.model().state(), [5.0, 6.0]);
         });
     }
 }

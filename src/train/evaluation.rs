@@ -3,7 +3,7 @@
 use crate::Result;
 use crate::comm::{Comm, agree, block};
 use crate::data::{Batch, Dataset, Scaling};
-use crate::nn::{Model, Tally};
+use crate::nn::{Crew, Tally};
 
 /// Samples that go through the model at once.
 pub const CHUNK: usize = 256;
@@ -11,7 +11,7 @@ pub const CHUNK: usize = 256;
 /// Losses and right answers over `data`, each rank of `team` taking a block; *collective* over `team`.
 pub fn evaluate(
     team: &dyn Comm,
-    model: &mut Model,
+    crew: &mut Crew,
     params: &[f32],
     data: &Dataset,
     scaling: &Scaling,
@@ -22,7 +22,7 @@ pub fn evaluate(
         let mut total = Tally::default();
         for start in mine.clone().step_by(CHUNK) {
             batch.gather(data, start..mine.end.min(start + CHUNK))?;
-            total = total.plus(model.evaluate(params, &batch));
+            total = total.plus(crew.evaluate(params, &batch));
         }
         Ok(total)
     };

@@ -143,7 +143,7 @@ pub fn train(
         {
             outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
         }
-        best.tested(outcome.steps, tally, exchange.params(), &trainer.model);
+        best.tested(outcome.steps, tally, exchange.params(), trainer.model());
         outcome.stale = best.stale(goal.early_stop);
         if outcome.reached.is_some() || outcome.stale.is_some() {
             exchange.finish()?;
@@ -164,7 +164,7 @@ pub fn train(
         comm,
         outcome.settled,
         &mut trainer.params,
-        &mut trainer.model,
+        &mut trainer.crew,
     );
     if let Some(watch) = goal.watch.filter(|_| outcome.kept.is_some()) {
         outcome.settled = Some(trainer.evaluate_settled(comm, watch)?);

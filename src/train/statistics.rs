@@ -1,13 +1,13 @@
 //! Running estimates of batch normalisation, made equal on all ranks.
 
 use crate::comm::Comm;
-use crate::nn::Model;
+use crate::nn::Crew;
 
 /// Gives every rank the mean of the ranks' states, each weighed by the steps it was made of; *collective*.
 ///
 /// Estimates are linear in the batches, so that averaging now and then gives what averaging at the end would.
-pub(super) fn average(comm: &dyn Comm, model: &mut Model, steps: u64) {
-    let state = model.state();
+pub(super) fn average(comm: &dyn Comm, crew: &mut Crew, steps: u64) {
+    let state = crew.model().state();
     if state.is_empty() || comm.size() == 1 {
         return;
     }
@@ -19,6 +19,6 @@ pub(super) fn average(comm: &dyn Comm, model: &mut Model, steps: u64) {
     let total = sums[state.len()];
     if total > 0.0 {
         let mean = sums[..state.len()].iter().map(|sum| (sum / total) as f32);
-        model.set_state(&mean.collect::<Vec<_>>());
+        crew.set_state(&mean.collect::<Vec<_>>());
     }
 }

@@ -9,7 +9,7 @@ use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics}
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Arenas, Exchange, Kind, Tail};
-use crate::nn::{Draw, Fault, Model, Tally};
+use crate::nn::{Crew, Draw, Fault, Model, Tally};
 use crate::optim::{Measured, Mover, Optimizer, Schedule, squares};
 use crate::{Error, Result};
 
@@ -38,9 +38,9 @@ const PATIENCE: u64 = 100;
 
 /// Model, data and parameters of one rank.
 pub struct Trainer {
-    /// The model.
-    pub model: Model,
-    /// Its parameters, before and after the time that an exchange holds them.
+    /// A model for each of its threads.
+    pub crew: Crew,
+    /// Their parameters, before and after the time that an exchange holds them.
     pub params: Vec<f32>,
     /// Steps that were skipped.
     pub skipped: u64,
@@ -65,8 +65,8 @@ pub struct Trainer {
 
 /// What a trainer is made of.
 pub struct Parts {
-    /// The model.
-    pub model: Model,
+    /// A model for each thread of the rank.
+    pub crew: Crew,
     /// Where batches come from.
     pub loader: Loader,
     /// How inputs are scaled.
@@ -91,7 +91,7 @@ impl Trainer {
     /// A rank with fresh parameters.
     pub fn new(comm: &dyn Comm, parts: Parts) -> Self {
         let Parts {
-            model,
+            crew,
             loader,
             scaling,
             steps,
@@ -107,9 +107,9 @@ impl Trainer {
             None => optimizer,
         };
         Self {
-            params: model.init(seed),
+            params: crew.model().init(seed),
             skipped: 0,
-            model,
+            crew,
             scaling,
             times: Times::start(),
             loader,
@@ -129,6 +129,16 @@ impl Trainer {
     /// Hands the parameters to an exchange of this kind; *collective*.
     pub fn start<'c>(&mut self, comm: &'c dyn Comm, kind: Kind) -> Result<Box<dyn Exchange + 'c>> {
         kind.start(comm, std::mem::take(&mut self.params))
+    }
+
+    /// The model, in the state that all threads have.
+    pub fn model(&self) -> &Model {
+        self.crew.model()
+    }
+
+    /// Starts to add up the time of each layer, of the first thread.
+    pub fn watch(&mut self) {
+        self.crew.watch();
     }
 
     /// The learning rate of `step`, from 0.
@@ -165,7 +175,7 @@ impl Trainer {
         let bytes: Vec<u8> = self
             .params
             .iter()
-            .chain(&self.model.state())
+            .chain(&self.model().state())
             .flat_map(|param| param.to_le_bytes())
             .collect();
         xxh3_64(&bytes)
@@ -224,8 +234,8 @@ impl Trainer {
             grads,
         } = exchange.arenas();
         let draw = Draw { seed, step };
-        let tally = (self.model).gradients(params, batch, draw, scale, Some(team), grads);
-        let fault = self.model.fault(params, batch, tally, grads);
+        let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
+        let fault = self.crew.fault(params, batch, tally, grads);
         // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
         let share = tally.count as f64 / samples as f64;
         let norm = match self.noise {
@@ -275,8 +285,8 @@ impl Trainer {
     /// What `data` gives with `params`, each rank of `team` taking a block; *collective* over `team`.
     pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
-        statistics::average(team, &mut self.model, self.times.steps);
-        let tally = evaluate(team, &mut self.model, params, data, &self.scaling);
+        statistics::average(team, &mut self.crew, self.times.steps);
+        let tally = evaluate(team, &mut self.crew, params, data, &self.scaling);
         self.times.evaluate += start.elapsed();
         tally
     }
@@ -294,7 +304,7 @@ impl Trainer {
         let results = [(watched, outcome.settled), (Watched::Test, outcome.test)];
         let losses = results.map(|(set, tally)| (set, tally.map_or(0.0, |tally| tally.loss)));
         let bad = losses.into_iter().find(|(_, loss)| !loss.is_finite());
-        let mine = match (self.model.in_params(&self.params), bad) {
+        let mine = match (self.model().in_params(&self.params), bad) {
             (Some(fault), _) => Err(self.diverged(fault.what, fault.value, outcome.steps, None)),
             (None, Some((Watched::Test, loss))) => {
                 Err(self.diverged("the test loss".into(), loss, outcome.steps, None))
@@ -309,7 +319,7 @@ impl Trainer {
 
     /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
-        statistics::average(comm, &mut self.model, self.times.steps);
+        statistics::average(comm, &mut self.crew, self.times.steps);
         self.params = exchange.settle()?;
         Ok(())
     }

@@ -23,13 +23,13 @@ fn run(comm: &dyn Comm, kind: Kind, batch: usize, across_ranks: bool) -> Trainer
         (batch, 2),
         0.1,
         plain,
-        &Spec::parse(&text).unwrap(),
+        (&Spec::parse(&text).unwrap(), 1),
     )
 }
 
 /// The greatest difference between two trainers' running estimates.
-fn state_distance(a: &Trainer, b: &Trainer) -> f32 {
-    let (a, b) = (a.model.state(), b.model.state());
+pub(super) fn state_distance(a: &Trainer, b: &Trainer) -> f32 {
+    let (a, b) = (a.model().state(), b.model().state());
     let pairs = a.iter().zip(&b);
     pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
@@ -61,5 +61,5 @@ pub fn estimates_end_equal(comm: &dyn Comm) {
     assert!(far < 0.05, "estimates differ by {far}");
     let apart = run(comm, Kind::OneSided(Placement::Sharded), 50, false);
     same_bits_everywhere(comm, &apart);
-    assert!(apart.model.state().iter().all(|value| value.is_finite()));
+    assert!(apart.model().state().iter().all(|value| value.is_finite()));
 }

@@ -3,7 +3,7 @@
 use phalanx::comm::Comm;
 use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement, Tail};
-use phalanx::nn::{Spec, zoo};
+use phalanx::nn::{Crew, Spec, zoo};
 use phalanx::optim::{Decay, Epochs, Mover, Rule, Schedule, Sgd};
 use phalanx::train::{Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Trainer, Watched, train};
 
@@ -57,25 +57,25 @@ fn run_with(
     lr: f32,
     optimizer: (Rule, Option<f64>),
 ) -> Trainer {
-    run_model(comm, kind, (batch, epochs), lr, optimizer, &softmax())
+    run_model(comm, kind, (batch, epochs), lr, optimizer, (&softmax(), 1))
 }
 
 fn softmax() -> Spec {
     zoo::spec("softmax").unwrap()
 }
 
-/// As `run_with`, with any model.
+/// As `run_with`, with any model and any number of threads.
 pub(super) fn run_model(
     comm: &dyn Comm,
     kind: Kind,
     (batch, epochs): (usize, u64),
     lr: f32,
     (rule, limit): (Rule, Option<f64>),
-    spec: &Spec,
+    model: (&Spec, usize),
 ) -> Trainer {
     let steps = Steps::new(SAMPLES, batch, Length::Epochs(epochs));
     let run = (steps, Schedule::constant(lr), None);
-    run_steps(comm, kind, run, (rule, limit), spec)
+    run_steps(comm, kind, run, (rule, limit), model)
 }
 
 /// Trains a model by given steps and rates, and gives the trainer back.
@@ -84,14 +84,14 @@ fn run_steps(
     kind: Kind,
     (steps, schedule, noise): (Steps, Schedule, Option<Noise>),
     (rule, limit): (Rule, Option<f64>),
-    spec: &Spec,
+    (spec, threads): (&Spec, usize),
 ) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let scaling = Scaling::unit(1);
     let model = spec.build(data.shape, data.classes).unwrap();
     let optimizer = rule.build(model.tensors(), limit);
     let parts = Parts {
-        model,
+        crew: Crew::new(model, threads).unwrap(),
         loader: Loader::new(data, scaling.clone(), 3),
         scaling,
         steps,
@@ -185,18 +185,26 @@ pub fn growing_batches_equal_one_rank(comm: &dyn Comm) {
         schedule.grow(&mut steps, 200);
         (steps, schedule, None)
     };
-    let single = run_steps(&*alone, Kind::AllReduce, grown(), (plain, None), &softmax());
+    let single = run_steps(
+        &*alone,
+        Kind::AllReduce,
+        grown(),
+        (plain, None),
+        (&softmax(), 1),
+    );
     for kind in [Kind::AllReduce, Kind::NodeShared] {
-        let together = run_steps(comm, kind, grown(), (plain, None), &softmax());
+        let together = run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1));
         same_bits_everywhere(comm, &together);
         assert_eq!(together.times.steps, 25 + 13 + 4 * 7);
         let worst = distance(&together, &single);
         assert!(worst < 1e-5, "{kind:?}: parameters differ by {worst}");
     }
     let kind = Kind::OneSided(Placement::Sharded);
-    let mut samples = [run_steps(comm, kind, grown(), (plain, None), &softmax())
-        .times
-        .samples];
+    let mut samples = [
+        run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1))
+            .times
+            .samples,
+    ];
     comm.sum(&mut samples);
     assert_eq!(samples, [6 * SAMPLES as u64], "every sample once an epoch");
 }
@@ -211,7 +219,7 @@ pub fn noise_is_measured_together(comm: &dyn Comm) {
         let run = |noise, limit| {
             let steps = Steps::new(SAMPLES, 40, Length::Epochs(8));
             let run = (steps, Schedule::constant(0.1), noise);
-            run_steps(comm, kind, run, (plain, limit), &softmax())
+            run_steps(comm, kind, run, (plain, limit), (&softmax(), 1))
         };
         let trainer = run(Some(Noise::new(Some(150))), None);
         same_bits_everywhere(comm, &trainer);

@@ -4,6 +4,7 @@ mod batch_norm;
 mod comm;
 mod exchange;
 pub mod sets;
+pub mod threads;
 
 use phalanx::comm::Comm;
 
@@ -11,7 +12,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 19] = [
+pub const CHECKS: [Check; 20] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -72,5 +73,9 @@ pub const CHECKS: [Check; 19] = [
     (
         "running estimates of a batch norm end equal on every rank",
         batch_norm::estimates_end_equal,
+    ),
+    (
+        "ranks with threads equal one rank of one thread with the whole batch",
+        threads::ranks_with_threads_equal_one_rank,
     ),
 ];

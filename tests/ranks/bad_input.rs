@@ -144,15 +144,28 @@ fn memory() {
     let deep = "name = \"deep\"\n[[layer]]\nkind = \"linear\"\noutputs = 10000000\n\
         [[layer]]\nkind = \"linear\"\noutputs = 1000000\n[[layer]]\nkind = \"linear\"\n";
     fs::write(folder.path().join("deep.toml"), deep).unwrap();
+    // 3 GB of parameters, and as many gradients for each thread.
+    let broad = "name = \"broad\"\n[[layer]]\nkind = \"linear\"\noutputs = 10000000\n\
+        [[layer]]\nkind = \"linear\"\n";
+    fs::write(folder.path().join("broad.toml"), broad).unwrap();
     let step = "a step of 20000 samples needs";
     for how in [How::Plain, THREE] {
-        let cases: [(&str, i32, &[&str]); 2] = [
+        let cases: [(&str, i32, &[&str]); 3] = [
             (
                 "train --model-file wide.toml good.h5 --batch 10_000_000",
                 1,
                 &[step, "at most", "samples a step fit", "--batch"],
             ),
-            ("train deep.toml good.h5", 1, &["fits with no batch"]),
+            (
+                "train --model-file deep.toml good.h5",
+                1,
+                &["fits with no batch"],
+            ),
+            (
+                "train --model-file broad.toml good.h5 --threads 1024",
+                1,
+                &["TiB of memory", "fits with no batch"],
+            ),
         ];
         refused(folder.path(), how, &cases);
     }

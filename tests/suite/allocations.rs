@@ -7,7 +7,7 @@ use std::cell::Cell;
 use phalanx::comm::{Comm, run_ranks};
 use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::Kind;
-use phalanx::nn::{Spec, zoo};
+use phalanx::nn::{Crew, Spec, zoo};
 use phalanx::optim::{Rule, Schedule};
 use phalanx::train::{OnNan, Parts, Reduce, Trainer};
 
@@ -88,7 +88,7 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
     let scaling = Scaling::unit(1);
     let parts = Parts {
         optimizer: rule.build(model.tensors(), None),
-        model,
+        crew: Crew::new(model, 1).unwrap(),
         loader: Loader::new(data, scaling.clone(), 3),
         scaling,
         steps: Steps::new(1000, 150, Length::Epochs(10)),

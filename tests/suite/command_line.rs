@@ -30,7 +30,7 @@ fn help_names_every_command_and_option_with_its_default() {
         assert!(all.contains(word), "{all}");
     }
     let train = help("train --help");
-    let options = "--test --epochs --steps --until-loss --batch --global-batch --lr --reduce --seed --eval-every --out --force \
+    let options = "--test --epochs --steps --until-loss --batch --global-batch --threads --lr --reduce --seed --eval-every --out --force \
         --model-file --grow-batch --batch-limit --noise-scale --validation --on-nan --activation --response-norm --early-stop --keep-best --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
         --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps";
     for option in options.split_whitespace() {
@@ -104,6 +104,53 @@ fn a_model_is_given_by_name_or_by_file() {
     for (words, fact) in bad {
         let (code, output) = run(words);
         assert!(code == 2 && output.contains(fact), "{words}:\n{output}");
+    }
+}
+
+#[test]
+fn threads_are_asked_for_shown_and_written_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let output = phalanx(folder.path(), words);
+        let all = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code().unwrap(), all)
+    };
+    run("data make digits set.h5 --samples 100");
+    let good = [
+        (
+            "train lenet set.h5 --threads 3 --steps 2 --out a",
+            ", 3 threads each",
+        ),
+        ("eval a set.h5 --threads 2", "accuracy"),
+        (
+            "bench train --data set.h5 --threads 2 --seconds 0.1",
+            "threads of a rank: 2;",
+        ),
+        (
+            "bench train --data set.h5 --threads 2 --seconds 0.1 --json",
+            "\"threads\":2",
+        ),
+    ];
+    for (words, fact) in good {
+        let (code, output) = run(words);
+        assert!(code == 0 && output.contains(fact), "{words}:\n{output}");
+    }
+    let many = std::thread::available_parallelism().unwrap().get() + 1;
+    let (code, output) = run(&format!("train softmax set.h5 --steps 2 --threads {many}"));
+    let warning = format!("a rank has {many} threads and {} of the", many - 1);
+    assert!(code == 0 && output.contains(&warning), "{output}");
+    let settings = fs::read_to_string(folder.path().join("a/settings.toml")).unwrap();
+    assert!(settings.contains("\nthreads = 3\n"), "{settings}");
+    for (threads, fact) in [
+        ("0", "at least 1"),
+        ("1025", "at most 1024"),
+        ("x", "whole number"),
+    ] {
+        let commands = ["train softmax set.h5", "eval a set.h5", "bench train"];
+        for command in commands {
+            let (code, output) = run(&format!("{command} --threads {threads}"));
+            assert!(code == 2 && output.contains(fact), "{command}:\n{output}");
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use phalanx::backend::cpu::Input;
 use phalanx::backend::cpu::linear::{Geometry, forward, grad_input, grad_params, takes_bytes};
 use phalanx::data::{Dataset, Scaling};
-use phalanx::nn::{Draw, zoo};
+use phalanx::nn::{Draw, Peers, zoo};
 use phalanx::rng::Stream;
 
 fn random(stream: &mut Stream, len: usize) -> Vec<f32> {
@@ -108,14 +108,21 @@ fn a_models_gradients_match_central_differences() {
         let mut stream = Stream::new(&[2]);
         let params: Vec<f32> = (0..model.params()).map(|_| 0.1 * stream.normal()).collect();
         let mut grads = vec![0.0; params.len()];
-        let tally = model.gradients(&params, &batch, Draw::default(), 1.0, None, &mut grads);
-        assert_eq!(tally, model.evaluate(&params, &batch));
+        let tally = model.gradients(
+            &params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
+        assert_eq!(tally, model.evaluate(&params, batch.all()));
         assert_eq!(tally.count, 20);
         for i in (0..params.len()).step_by(7) {
             let mut loss = |h: f32| {
                 let mut moved = params.clone();
                 moved[i] += h;
-                model.evaluate(&moved, &batch).loss
+                model.evaluate(&moved, batch.all()).loss
             };
             let slope = (loss(1e-2) - loss(-1e-2)) / 2e-2;
             assert!(

@@ -5,6 +5,7 @@ mod allocations;
 mod command_line;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod crew;
 mod data;
 mod house;
 mod importers;

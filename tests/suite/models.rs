@@ -4,7 +4,7 @@ use std::path::Path;
 
 use phalanx::data::{Batch, Dataset, Scaling, Shape};
 use phalanx::nn::zoo::{self, Activation, Choice, Options};
-use phalanx::nn::{Draw, Spec, Tally};
+use phalanx::nn::{Draw, Peers, Spec, Tally};
 
 const DIGIT: Shape = Shape { c: 1, h: 28, w: 28 };
 const PHOTO: Shape = Shape {
@@ -177,7 +177,14 @@ fn gradients_match_central_differences(text: &str, h: f32, tolerance: f64) {
     let (params, tensors) = (model.init(5), model.tensors().to_vec());
     let mut gradients = |params: &[f32]| {
         let mut grads = vec![f32::NAN; params.len()];
-        let tally: Tally = model.gradients(params, &batch, Draw::default(), 1.0, None, &mut grads);
+        let tally: Tally = model.gradients(
+            params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
         (tally.loss, grads)
     };
     let (_, grads) = gradients(&params);
@@ -253,7 +260,14 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
         let mut batch = Batch::new(&data, &Scaling::unit(1));
         batch.gather(&data, range).unwrap();
         let mut grads = vec![0.0; params.len()];
-        model.gradients(&params, &batch, Draw::default(), 1.0, None, &mut grads);
+        model.gradients(
+            &params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
         grads
     };
     let (whole, first, second) = (gradients(0..20), gradients(0..7), gradients(7..20));

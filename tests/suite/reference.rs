@@ -7,7 +7,7 @@ use std::path::Path;
 
 use phalanx::data::{Batch, Images, Scaling, Shape};
 use phalanx::nn::zoo::{self, Activation, Choice, Options};
-use phalanx::nn::{Draw, LayerSpec, Spec};
+use phalanx::nn::{Draw, LayerSpec, Peers, Spec};
 
 /// Value number `i` of a multiplicative hash, in −0.5…0.5.
 fn scatter(i: usize) -> f64 {
@@ -62,10 +62,10 @@ fn compare(
     let mut grads = vec![f32::NAN; params.len()];
     let tally = model.gradients(
         &params,
-        &batch,
+        batch.all(),
         Draw::default(),
         1.0 / n as f32,
-        None,
+        Peers::default(),
         &mut grads,
     );
 

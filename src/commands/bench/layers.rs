@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::row::Row;
+use crate::comm::block;
 use crate::nn::LayerCost;
 
 /// Passes, as they are printed.
@@ -75,13 +76,17 @@ pub(super) fn json(row: &Row, peak: f64) -> Value {
     row.layers.iter().map(layer).collect()
 }
 
-/// FLOP/s of a pass on one rank.
+/// FLOP/s of a pass on one thread.
 fn rate(layer: &LayerCost, pass: usize, row: &Row) -> f64 {
-    let samples = row.batch as f64 * row.steps as f64;
-    layer.flops[pass] * samples / layer.seconds[pass]
+    layer.flops[pass] * share(row) * row.steps as f64 / layer.seconds[pass]
+}
+
+/// Samples of the first thread in a step.
+fn share(row: &Row) -> f64 {
+    block(row.batch, row.threads, 0).len() as f64
 }
 
 /// Bytes that the forward pass of a step must read and write.
 fn traffic(layer: &LayerCost, row: &Row) -> f64 {
-    layer.bytes * row.batch as f64 + layer.param_bytes
+    layer.bytes * share(row) + layer.param_bytes
 }

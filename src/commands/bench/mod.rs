@@ -7,16 +7,18 @@ mod set;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use self::row::Row;
 use self::set::BuiltIn;
 use super::train::BatchSize;
+use super::warn_if_crowded;
 use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
 use crate::exchange::{Exchange, Kind};
-use crate::nn::zoo::Choice;
+use crate::nn::{Crew, zoo::Choice};
 use crate::observe::{peak_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub data: Option<PathBuf>,
     /// Samples of a rank in a step, for each measurement.
     pub batches: Vec<usize>,
+    /// Threads of each rank.
+    pub threads: usize,
     /// Ranks that take part, for each measurement; none for all.
     pub ranks: Vec<usize>,
     /// How ranks agree.
@@ -72,9 +76,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             (set.open(comm)?, set.name().to_owned())
         }
     };
+    warn_if_crowded(comm, settings.threads);
     // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
     comm.barrier();
-    let mut peak = [peak_flops()];
+    let mut peak = [peak_of_threads(settings.threads)];
     comm.sum(&mut peak);
     let peak = peak[0] / comm.size() as f64;
     if comm.rank() == 0 && !settings.json {
@@ -83,6 +88,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &work,
             &data,
             settings.exchange.resolve(comm)?,
+            settings.threads,
             peak,
         ));
     }
@@ -111,7 +117,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             0 => done.store(1, Ordering::Release),
             _ => {
                 while done.load(Ordering::Acquire) == 0 {
-                    std::thread::sleep(Duration::from_millis(5));
+                    thread::sleep(Duration::from_millis(5));
                 }
             }
         }
@@ -124,15 +130,16 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
     data.enough_for(comm.size())?;
     let kind = settings.exchange.resolve(comm)?;
-    let mut model = settings.model.build(data.shape, data.classes)?;
+    let model = settings.model.build(data.shape, data.classes)?;
+    let mut crew = Crew::new(model, settings.threads)?;
     if settings.tune {
-        model.tune(batch, |choices| comm.broadcast(0, choices));
+        crew.tune(batch, |choices| comm.broadcast(0, choices));
     }
     restart_peak_memory();
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
-        model,
+        crew,
         loader,
         scaling,
         steps: Steps::new(
@@ -162,7 +169,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
     trainer.times = Times::start();
     if settings.by_layer {
-        trainer.model.watch();
+        trainer.watch();
     }
     let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
 
@@ -177,13 +184,14 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     Ok(Row {
         batch,
         ranks: comm.size(),
+        threads: settings.threads,
         steps,
         seconds,
         speed,
-        flops: speed * trainer.model.flops(),
+        flops: speed * trainer.model().flops(),
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory: memory[0],
-        layers: trainer.model.costs(),
+        layers: trainer.model().costs(),
     })
 }
 
@@ -208,6 +216,19 @@ fn take(
     }
     comm.barrier();
     Ok(start.elapsed().as_secs_f64())
+}
+
+/// FLOP/s of one of so many cores, measured on all at once.
+fn peak_of_threads(threads: usize) -> f64 {
+    let sum: f64 = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(peak_flops)).collect();
+        let own = peak_flops();
+        let others = others.into_iter();
+        own + others
+            .map(|other| other.join().expect("a measurement"))
+            .sum::<f64>()
+    });
+    sum / threads as f64
 }
 
 /// The greatest of the ranks' numbers; *collective*.

@@ -10,6 +10,8 @@ pub(super) struct Row {
     /// Samples of a rank in a step.
     pub(super) batch: usize,
     pub(super) ranks: usize,
+    /// Of each rank.
+    pub(super) threads: usize,
     /// Steps of a rank.
     pub(super) steps: u64,
     pub(super) seconds: f64,
@@ -26,10 +28,16 @@ pub(super) struct Row {
 }
 
 /// What stands above the rows.
-pub(super) fn head(work: &str, data: &Dataset, exchange: Kind, peak: f64) -> String {
+pub(super) fn head(
+    work: &str,
+    data: &Dataset,
+    exchange: Kind,
+    threads: usize,
+    peak: f64,
+) -> String {
     format!(
         "bench train: {work}, {} samples of {}, {} classes
-exchange: {}; peak of a core, measured on all ranks at once: {:.1} GFLOP/s
+exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s
 {:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7}",
         data.len(),
         data.shape,
@@ -52,9 +60,9 @@ exchange: {}; peak of a core, measured on all ranks at once: {:.1} GFLOP/s
 }
 
 impl Row {
-    /// Of what the ranks' cores could do.
+    /// Of what a core for each thread of all ranks could do.
     fn share(&self, peak: f64) -> f64 {
-        self.flops / (peak * self.ranks as f64)
+        self.flops / (peak * (self.ranks * self.threads) as f64)
     }
 
     /// As a line under `head`.
@@ -79,7 +87,7 @@ impl Row {
     pub(super) fn json(&self, model: &str, data: &str, peak: f64) -> String {
         let [compute, exchange, wait, load] = self.shares;
         serde_json::json!({
-            "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": 1,
+            "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory, "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),

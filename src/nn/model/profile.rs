@@ -1,8 +1,8 @@
 //! What a model's layers cost, and the choice of how they work.
 
 use super::Model;
-use crate::backend::cpu::Timed;
 use crate::backend::cpu::conv2d::{Conv2d, Method, Pass};
+use crate::backend::cpu::{Scratch, Timed};
 
 /// What a layer did while it was watched.
 #[derive(Clone, Debug)]
@@ -69,19 +69,20 @@ impl Model {
         layers.enumerate().map(name).collect()
     }
 
-    /// Measures with batches of `n` samples which method is fastest for each convolution. `agree` replaces a rank's
-    /// choices, in numbers, by those of all.
-    pub fn tune(&mut self, n: usize, agree: impl FnOnce(&mut [u64])) {
-        let done = self.head.as_ref().map_or(0, |head| head.layers);
-        let layers = self.layers.iter_mut().skip(done);
-        let mut convolutions: Vec<_> = layers.filter_map(|layer| layer.convolution_mut()).collect();
+    /// Measures with batches of `n` samples which method is fastest for each convolution; gives the choices in numbers.
+    pub(in super::super) fn tune(&mut self, n: usize) -> Vec<u64> {
         let mut choices = Vec::new();
-        for conv in &mut convolutions {
-            conv.tune(n, &mut self.scratch);
+        let mut scratch = Scratch::default();
+        for conv in self.convolutions() {
+            conv.tune(n, &mut scratch);
             choices.extend(Pass::ALL.map(|pass| conv.method(pass) as u64));
         }
-        agree(&mut choices);
-        for (conv, choices) in convolutions.iter_mut().zip(choices.chunks_exact(3)) {
+        choices
+    }
+
+    /// Takes choices that `tune` has made for a model of this kind.
+    pub(in super::super) fn choose(&mut self, choices: &[u64]) {
+        for (conv, choices) in self.convolutions().zip(choices.chunks_exact(3)) {
             for (pass, &choice) in Pass::ALL.into_iter().zip(choices) {
                 let method = Method::ALL[choice as usize];
                 // A rank on another kind of machine may lack it.
@@ -90,7 +91,12 @@ impl Model {
                 }
             }
         }
-        // What only the slower methods needed is given back.
-        self.scratch = Default::default();
+    }
+
+    /// Those that are not in lanes.
+    fn convolutions(&mut self) -> impl Iterator<Item = &mut Conv2d> {
+        let done = self.head.as_ref().map_or(0, |head| head.layers);
+        let layers = self.layers.iter_mut().skip(done);
+        layers.filter_map(|layer| layer.convolution_mut())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::backend::cpu::has_avx2;
-use crate::data::Scaling;
+use crate::data::{Batch, Images, Scaling};
 use crate::nn::LayerSpec;
 use crate::nn::LayerSpec::{Relu, Tanh};
 
@@ -139,11 +139,25 @@ fn batches(shape: Shape, n: usize) -> Vec<Batch> {
 fn compare(lanes: &mut Model, rows: &mut Model, batch: &Batch, what: &str) {
     let params = lanes.init(7);
     let (mut got, mut truth) = (vec![f32::NAN; params.len()], vec![f32::NAN; params.len()]);
-    let tally = lanes.gradients(&params, batch, Draw::default(), 0.5, None, &mut got);
-    let expected = rows.gradients(&params, batch, Draw::default(), 0.5, None, &mut truth);
+    let tally = lanes.gradients(
+        &params,
+        batch.all(),
+        Draw::default(),
+        0.5,
+        Peers::default(),
+        &mut got,
+    );
+    let expected = rows.gradients(
+        &params,
+        batch.all(),
+        Draw::default(),
+        0.5,
+        Peers::default(),
+        &mut truth,
+    );
     let near = (tally.loss - expected.loss).abs() <= 1e-5 * expected.loss;
     assert!(near, "{what}: loss {} for {}", tally.loss, expected.loss);
-    assert_eq!(tally, lanes.evaluate(&params, batch), "{what}");
+    assert_eq!(tally, lanes.evaluate(&params, batch.all()), "{what}");
     for tensor in rows.tensors() {
         let range = tensor.range.clone();
         let largest = truth[range.clone()]
@@ -200,8 +214,15 @@ fn lanes_allocate_nothing_after_the_first_step() {
     let mut grads = vec![0.0; params.len()];
     let mut step = |n: usize| {
         let batch = &batches(shape, n)[0];
-        model.gradients(&params, batch, Draw::default(), 1.0, None, &mut grads);
-        model.evaluate(&params, batch);
+        model.gradients(
+            &params,
+            batch.all(),
+            Draw::default(),
+            1.0,
+            Peers::default(),
+            &mut grads,
+        );
+        model.evaluate(&params, batch.all());
         model.head.as_ref().map(|head| head.stack.memory())
     };
     assert_eq!(step(20), step(9));
