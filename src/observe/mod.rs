@@ -15,8 +15,18 @@ pub fn say(text: &str) {
 
 /// Peak resident memory of this process in MiB, where the system tells.
 pub fn peak_memory_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    mib("/proc/self/status", "VmHWM:")
+}
+
+/// Resident memory of this process in MiB where memory that ranks share is divided among them, where the system tells.
+pub fn proportional_memory_mb() -> f64 {
+    mib("/proc/self/smaps_rollup", "Pss:")
+}
+
+/// The number of KiB that a file of the system gives a name, in MiB.
+fn mib(file: &str, name: &str) -> f64 {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
     kib.map_or(f64::NAN, |kib| kib / 1024.0)
 }

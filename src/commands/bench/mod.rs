@@ -19,7 +19,7 @@ use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
 use crate::exchange::{Exchange, Kind};
 use crate::nn::{Crew, zoo::Choice};
-use crate::observe::{peak_memory_mb, restart_peak_memory, say};
+use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
 use crate::{Error, Result};
@@ -65,6 +65,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         [] => vec![comm.size()],
         ranks => ranks.to_vec(),
     };
+    let most = ranks.iter().max().copied().unwrap_or(1);
+    let most = most * settings.batches.iter().max().copied().unwrap_or(1);
     let (data, name) = match &settings.data {
         Some(path) => {
             let data = agree(comm, Dataset::open(path))?;
@@ -72,11 +74,23 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         }
         None => {
             let (shape, classes) = settings.model.home();
-            let set = BuiltIn { shape, classes };
+            let set = BuiltIn {
+                shape,
+                classes,
+                least: 2 * most,
+            };
             (set.open(comm)?, set.name().to_owned())
         }
     };
     warn_if_crowded(comm, settings.threads);
+    if data.len() < most {
+        let problem = format!(
+            "a step of {most} samples is more than the {} in {}: the batch would be cut",
+            data.len(),
+            data.path.display()
+        );
+        return Err(Error::Usage(problem));
+    }
     // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
     comm.barrier();
     let mut peak = [peak_of_threads(settings.threads)];
@@ -173,7 +187,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     }
     let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
 
-    let mut memory = [peak_memory_mb()];
+    let mut memory = [peak_memory_mb(), proportional_memory_mb()];
     comm.sum(&mut memory);
     trainer.settle(comm, exchange)?;
     let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
@@ -190,7 +204,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         speed,
         flops: speed * trainer.model().flops(),
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
-        memory: memory[0],
+        memory,
         layers: trainer.model().costs(),
     })
 }

@@ -21,8 +21,8 @@ pub(super) struct Row {
     pub(super) flops: f64,
     /// Of the ranks' time: compute, exchange, wait, load.
     pub(super) shares: [f64; 4],
-    /// MiB, over all ranks.
-    pub(super) memory: f64,
+    /// MiB over all ranks: the peak of what each sees, and what they hold in the end, shared memory counted once.
+    pub(super) memory: [f64; 2],
     /// What the first rank's layers cost, where they were watched.
     pub(super) layers: Vec<LayerCost>,
 }
@@ -38,7 +38,7 @@ pub(super) fn head(
     format!(
         "bench train: {work}, {} samples of {}, {} classes
 exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s
-{:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7}",
+{:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
@@ -55,7 +55,8 @@ exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at o
         "exchange",
         "wait",
         "load",
-        "MiB",
+        "RSS MiB",
+        "PSS MiB",
     )
 }
 
@@ -71,7 +72,7 @@ impl Row {
         let [compute, exchange, wait, load] = self.shares.map(percent);
         let each = self.seconds / self.steps as f64;
         format!(
-            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0}",
+            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0} {:>7.0}",
             self.ranks,
             self.batch,
             self.steps,
@@ -79,7 +80,8 @@ impl Row {
             self.speed,
             self.flops / 1e9,
             format!("{:.0} %", 100.0 * self.share(peak)),
-            self.memory,
+            self.memory[0],
+            self.memory[1],
         )
     }
 
@@ -89,7 +91,7 @@ impl Row {
         serde_json::json!({
             "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
-            "rss_mb": self.memory, "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
+            "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
             "layers": layers::json(self, peak),

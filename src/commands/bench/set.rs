@@ -12,6 +12,8 @@ use crate::data::{Dataset, Description, SetWriter, Shape, digits, images};
 pub(super) struct BuiltIn {
     pub(super) shape: Shape,
     pub(super) classes: u32,
+    /// The fewest samples.
+    pub(super) least: usize,
 }
 
 impl BuiltIn {
@@ -51,11 +53,11 @@ impl BuiltIn {
 
     fn make(self, path: &Path) -> Result<()> {
         let each = self.shape.len();
-        // As many as MNIST has, or what is more than caches hold; few of them are different.
+        // As many as MNIST has, or a few steps of images; few of them are different.
         let (samples, distinct) = if self.are_digits() {
-            (60_000, 2000)
+            (self.least.max(60_000), 2000)
         } else {
-            ((3 << 24) / each + 1, (1 << 22) / each + 1)
+            (self.least, (1 << 22) / each + 1)
         };
         let mut pixels = vec![0; distinct * each];
         let Shape { c, h, w } = self.shape;
