@@ -38,7 +38,7 @@ pub enum Method {
     Gemm,
     /// Own loops over eight samples at a time, for few channels.
     Direct,
-    /// Fewer products on transformed tiles, for 3 × 3 kernels of stride 1; rounds off to about 1e-5.
+    /// Fewer products on transformed tiles, for 3 × 3 and 5 × 5 kernels of stride 1; rounds off to about 1e-5.
     Winograd,
 }
 

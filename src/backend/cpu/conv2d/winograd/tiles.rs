@@ -1,7 +1,7 @@
-//! Tiles of images to their 36 places and back.
+//! Tiles of images to their places and back.
 
-use super::matrices::{AT, BT, EDGE, Lanes, OUT, Stage, WIDTH, sandwich, transposed};
-use super::{BLOCK, apart, padded};
+use super::matrices::{Scheme, WIDTH, collect, spread};
+use super::{BLOCK, Work, apart, padded};
 
 /// Images whose tiles are transformed: `(n, channels, h, w)`.
 #[derive(Clone, Copy)]
@@ -13,21 +13,25 @@ pub(super) struct Images {
     before: usize,
     /// Tiles of an image, down and across.
     tiles: (usize, usize),
+    /// Rows and columns from one tile to the next.
+    step: usize,
 }
 
 impl Images {
-    /// Images from which, or to which, the tiles of an output of `oh × ow` are taken.
+    /// Images from which, or to which, the tiles of an output of `oh × ow` are taken, `step × step` each.
     pub(super) fn new(
         (channels, h, w): (usize, usize, usize),
         before: usize,
         (oh, ow): (usize, usize),
+        step: usize,
     ) -> Self {
         Self {
             channels,
             h,
             w,
             before,
-            tiles: (oh.div_ceil(OUT), ow.div_ceil(OUT)),
+            tiles: (oh.div_ceil(step), ow.div_ceil(step)),
+            step,
         }
     }
 
@@ -40,7 +44,7 @@ impl Images {
     fn locate(&self, tile: usize) -> (usize, usize, usize) {
         let (line, column) = (tile / self.tiles.1, tile % self.tiles.1);
         let (sample, row) = (line / self.tiles.0, line % self.tiles.0);
-        (sample, row * OUT, column * OUT)
+        (sample, row * self.step, column * self.step)
     }
 
     /// Where row `i` of a tile lies in a channel.
@@ -85,35 +89,40 @@ impl Tiles {
 }
 
 /// Matrices of channels × tiles from `Bᵀ·d·B`.
-pub(super) struct TransformInputs<'a>(
+pub(super) struct TransformInputs<'a, const E: usize, const O: usize, const K: usize>(
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl Stage for TransformInputs<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for TransformInputs<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        transform(&BT, &self.0, self.1, self.2);
+        transform(const { &Scheme::<E, O, K>::B }, &self.0, self.1, self.2);
     }
 }
 
 /// Matrices of channels × tiles from `A·dy·Aᵀ`.
-pub(super) struct TransformGrads<'a>(
+pub(super) struct TransformGrads<'a, const E: usize, const O: usize, const K: usize>(
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl Stage for TransformGrads<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for TransformGrads<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        transform(&const { transposed(&AT) }, &self.0, self.1, self.2);
+        transform(const { &Scheme::<E, O, K>::A }, &self.0, self.1, self.2);
     }
 }
 
 #[inline(always)]
-fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to: &mut [f32]) {
+fn transform<const E: usize, const S: usize>(
+    l: &[[f32; S]; E],
+    tiles: &Tiles,
+    x: &[f32],
+    to: &mut [f32],
+) {
     let (images, places) = (tiles.images, tiles.places());
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
     for c in 0..images.channels {
@@ -133,7 +142,7 @@ fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to:
                     }
                 }
             }
-            let values = sandwich(l, &values);
+            let values = spread(l, &values);
             for (place, values) in values.as_flattened().iter().enumerate() {
                 let at = place * step + c * line + t;
                 to[at..at + WIDTH].copy_from_slice(values);
@@ -143,22 +152,29 @@ fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to:
 }
 
 /// Output pixels `Aᵀ·m·A + b` from matrices of channels × tiles; no biases stand for zeros.
-pub(super) struct RestoreOutputs<'a> {
+pub(super) struct RestoreOutputs<'a, const E: usize, const O: usize, const K: usize> {
     pub(super) tiles: Tiles,
     pub(super) sums: &'a [f32],
     pub(super) biases: &'a [f32],
     pub(super) y: &'a mut [f32],
 }
 
-impl Stage for RestoreOutputs<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for RestoreOutputs<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        restore(&self.tiles, self.sums, self.biases, self.y);
+        let a = const { &Scheme::<E, O, K>::A };
+        restore(a, &self.tiles, self.sums, self.biases, self.y);
     }
 }
 
 #[inline(always)]
-fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
+fn restore<const E: usize, const O: usize>(
+    a: &[[f32; O]; E],
+    tiles: &Tiles,
+    sums: &[f32],
+    biases: &[f32],
+    y: &mut [f32],
+) {
     let (images, places) = (tiles.images, tiles.places());
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
     for c in 0..images.channels {
@@ -166,16 +182,16 @@ fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
         for t in (0..tiles.count).step_by(WIDTH) {
             let count = WIDTH.min(tiles.count - t);
             let eight = &places[t..t + WIDTH];
-            let mut values: [[Lanes; EDGE]; EDGE] = Default::default();
+            let mut values = [[[0.0; WIDTH]; E]; E];
             for (place, values) in values.as_flattened_mut().iter_mut().enumerate() {
                 let at = place * step + c * line + t;
                 values.copy_from_slice(&sums[at..at + WIDTH]);
             }
-            let values = sandwich(&AT, &values);
+            let values = collect(a, &values);
             for (lane, tile) in eight.iter().enumerate().take(count) {
                 for (i, values) in values.iter().enumerate() {
                     let row = images.row(*tile, c, i);
-                    let y = &mut y[row.start..row.start + row.end.min(OUT)];
+                    let y = &mut y[row.start..row.start + row.end.min(O)];
                     y.iter_mut()
                         .zip(values)
                         .for_each(|(y, v)| *y = v[lane] + bias);
