@@ -1,6 +1,6 @@
 //! Kernels to their places and back.
 
-use super::matrices::{Scheme, WIDTH, collect, spread};
+use super::matrices::{NOTHING, Scheme, WIDTH, column, from_points, to_points};
 use super::{Work, apart, padded};
 
 /// Kernels of K × K as a matrix of `shape` (outputs, inputs), whose steps in memory are `strides`.
@@ -39,10 +39,16 @@ fn transform<const E: usize, const K: usize>(g: &[[f32; K]; E], kernels: &Kernel
                     kernel[k / K][k % K][lane] = *value;
                 }
             }
-            let values = spread(g, &kernel);
-            for (place, values) in values.as_flattened().iter().enumerate() {
-                let at = place * step + o * line + c;
-                to[at..at + WIDTH].copy_from_slice(values);
+            let mut half = [[NOTHING; E]; K];
+            for (half, kernel) in half.iter_mut().zip(&kernel) {
+                *half = to_points(g, kernel);
+            }
+            for j in 0..E {
+                let values = to_points(g, &column(&half, j));
+                for (i, values) in values.iter().enumerate() {
+                    let at = (i * E + j) * step + o * line + c;
+                    to[at..at + WIDTH].copy_from_slice(values);
+                }
             }
         }
     }
@@ -73,12 +79,21 @@ fn restore<const E: usize, const K: usize>(
     let (step, line) = (apart(co, ci), padded(ci));
     for o in 0..co {
         for c in (0..ci).step_by(WIDTH) {
-            let mut values = [[[0.0; WIDTH]; E]; E];
-            for (place, values) in values.as_flattened_mut().iter_mut().enumerate() {
-                let at = place * step + o * line + c;
-                values.copy_from_slice(&sums[at..at + WIDTH]);
+            let mut half = [[NOTHING; K]; E];
+            for (i, half) in half.iter_mut().enumerate() {
+                let mut row = [NOTHING; E];
+                for (j, row) in row.iter_mut().enumerate() {
+                    let at = (i * E + j) * step + o * line + c;
+                    row.copy_from_slice(&sums[at..at + WIDTH]);
+                }
+                *half = from_points(g, &row);
             }
-            let kernel = collect(g, &values);
+            let mut kernel = [[NOTHING; K]; K];
+            for j in 0..K {
+                for (i, value) in from_points(g, &column(&half, j)).into_iter().enumerate() {
+                    kernel[i][j] = value;
+                }
+            }
             let dw = &mut dw[(o * ci + c) * K * K..(o * ci + ci.min(c + WIDTH)) * K * K];
             for (lane, dw) in dw.chunks_exact_mut(K * K).enumerate() {
                 let values = kernel.as_flattened().iter();

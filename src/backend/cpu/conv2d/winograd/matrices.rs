@@ -73,48 +73,28 @@ const fn polynomials<const E: usize>() -> [[f32; E]; E] {
     rows
 }
 
-/// `l·d·lᵀ` for each lane. Inlined where `l` is constant, its zeros and ones cost nothing.
+/// Column `j` of a matrix of vectors.
 #[inline(always)]
-pub(super) fn spread<const E: usize, const S: usize>(
-    l: &[[f32; S]; E],
-    d: &[[Lanes; S]; S],
-) -> [[Lanes; E]; E] {
-    let mut half = [[[0.0; WIDTH]; E]; S];
-    for (half, d) in half.iter_mut().zip(d) {
-        *half = to_points(l, d);
+pub(super) fn column<const R: usize, const S: usize>(m: &[[Lanes; S]; R], j: usize) -> [Lanes; R] {
+    let mut column = [NOTHING; R];
+    for (value, row) in column.iter_mut().zip(m) {
+        *value = row[j];
     }
-    let mut whole = [[[0.0; WIDTH]; E]; E];
-    for j in 0..E {
-        let column = to_points(l, &std::array::from_fn(|i| half[i][j]));
-        (0..E).for_each(|i| whole[i][j] = column[i]);
-    }
-    whole
+    column
 }
 
-/// `lᵀ·m·l` for each lane.
+/// `l·d` for each lane. Inlined where `l` is constant, its zeros and ones cost nothing. The rows of a pair of points
+/// differ in the sign of odd powers only: even and odd ones are added up once.
 #[inline(always)]
-pub(super) fn collect<const E: usize, const S: usize>(
+pub(super) fn to_points<const E: usize, const S: usize>(
     l: &[[f32; S]; E],
-    m: &[[Lanes; E]; E],
-) -> [[Lanes; S]; S] {
-    let mut half = [[[0.0; WIDTH]; S]; E];
-    for (half, m) in half.iter_mut().zip(m) {
-        *half = from_points(l, m);
-    }
-    let mut whole = [[[0.0; WIDTH]; S]; S];
-    for j in 0..S {
-        let column = from_points(l, &std::array::from_fn(|i| half[i][j]));
-        (0..S).for_each(|i| whole[i][j] = column[i]);
-    }
-    whole
-}
-
-/// `l·d`. The rows of a pair of points differ in the sign of odd powers only: even and odd ones are added up once.
-#[inline(always)]
-fn to_points<const E: usize, const S: usize>(l: &[[f32; S]; E], d: &[Lanes; S]) -> [Lanes; E] {
+    d: &[Lanes; S],
+) -> [Lanes; E] {
     let mut values = [NOTHING; E];
     for i in [0, E - 1] {
-        (0..S).for_each(|j| add(&mut values[i], l[i][j], &d[j]));
+        for (l, d) in l[i].iter().zip(d) {
+            add(&mut values[i], *l, d);
+        }
     }
     for i in (1..E - 1).step_by(2) {
         let (mut even, mut odd) = (NOTHING, NOTHING);
@@ -122,22 +102,28 @@ fn to_points<const E: usize, const S: usize>(l: &[[f32; S]; E], d: &[Lanes; S]) 
             let sum = if j % 2 == 0 { &mut even } else { &mut odd };
             add(sum, l[i][j], &d[j]);
         }
-        values[i] = std::array::from_fn(|lane| even[lane] + odd[lane]);
-        values[i + 1] = std::array::from_fn(|lane| even[lane] - odd[lane]);
+        values[i] = even;
+        values[i + 1] = even;
+        add(&mut values[i], 1.0, &odd);
+        add(&mut values[i + 1], -1.0, &odd);
     }
     values
 }
 
 /// `lᵀ·m`, with the same saving.
 #[inline(always)]
-fn from_points<const E: usize, const S: usize>(l: &[[f32; S]; E], m: &[Lanes; E]) -> [Lanes; S] {
+pub(super) fn from_points<const E: usize, const S: usize>(
+    l: &[[f32; S]; E],
+    m: &[Lanes; E],
+) -> [Lanes; S] {
     let mut values = [NOTHING; S];
     for (j, value) in values.iter_mut().enumerate() {
         add(value, l[0][j], &m[0]);
     }
     for i in (1..E - 1).step_by(2) {
-        let even = std::array::from_fn(|lane| m[i][lane] + m[i + 1][lane]);
-        let odd = std::array::from_fn(|lane| m[i][lane] - m[i + 1][lane]);
+        let (mut even, mut odd) = (m[i], m[i]);
+        add(&mut even, 1.0, &m[i + 1]);
+        add(&mut odd, -1.0, &m[i + 1]);
         for (j, value) in values.iter_mut().enumerate() {
             add(value, l[i][j], if j % 2 == 0 { &even } else { &odd });
         }
@@ -149,13 +135,15 @@ fn from_points<const E: usize, const S: usize>(l: &[[f32; S]; E], m: &[Lanes; E]
 }
 
 /// Where sums start: to add to −0 is to copy, while 0 + −0 has to be computed.
-const NOTHING: Lanes = [-0.0; WIDTH];
+pub(super) const NOTHING: Lanes = [-0.0; WIDTH];
 
 /// `to += factor · from`.
 #[inline(always)]
 fn add(to: &mut Lanes, factor: f32, from: &Lanes) {
     if factor != 0.0 {
-        (0..WIDTH).for_each(|i| to[i] += factor * from[i]);
+        for (to, from) in to.iter_mut().zip(from) {
+            *to += factor * from;
+        }
     }
 }
 
@@ -200,19 +188,15 @@ mod tests {
 
     #[test]
     fn pairs_of_points_save_half_the_sums_and_change_nothing() {
-        let d: [[Lanes; 8]; 8] = std::array::from_fn(|i| {
-            std::array::from_fn(|j| std::array::from_fn(|lane| ((i * 5 + j * 3 + lane) % 7) as f32))
-        });
+        let d: [Lanes; 8] =
+            std::array::from_fn(|i| std::array::from_fn(|lane| ((i * 5 + lane * 3) % 7) as f32));
         let l = Scheme::<8, 4, 5>::B;
-        let (to, from) = (spread(&l, &d), collect(&l, &d));
-        for (i, j, lane) in (0..512).map(|at| (at / 64, at / 8 % 8, at % 8)) {
-            let (mut there, mut back) = (0.0, 0.0);
-            for (p, q) in (0..64).map(|at| (at / 8, at % 8)) {
-                there += l[i][p] * d[p][q][lane] * l[j][q];
-                back += l[p][i] * d[p][q][lane] * l[q][j];
-            }
+        let (to, from) = (to_points(&l, &d), from_points(&l, &d));
+        for (i, lane) in (0..64).map(|at| (at / 8, at % 8)) {
+            let there: f32 = (0..8).map(|j| l[i][j] * d[j][lane]).sum();
+            let back: f32 = (0..8).map(|j| l[j][i] * d[j][lane]).sum();
             // Small dyadic numbers: no sum is rounded.
-            assert_eq!((to[i][j][lane], from[i][j][lane]), (there, back));
+            assert_eq!((to[i][lane], from[i][lane]), (there, back));
         }
     }
 }

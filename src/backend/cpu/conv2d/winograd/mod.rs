@@ -11,12 +11,13 @@
 mod kernels;
 mod matrices;
 mod tiles;
+mod turn;
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
 use self::kernels::Kernels;
-use super::super::{Work, wide};
+use super::super::{Work, has_avx2, wide};
 use super::{Geometry, Pass};
 use matrices::{Scheme, WIDTH};
 use tiles::{Images, Tiles};
