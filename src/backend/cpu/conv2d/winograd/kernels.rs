@@ -90,8 +90,9 @@ fn restore<const E: usize, const K: usize>(
             }
             let mut kernel = [[NOTHING; K]; K];
             for j in 0..K {
-                for (i, value) in from_points(g, &column(&half, j)).into_iter().enumerate() {
-                    kernel[i][j] = value;
+                let column = from_points(g, &column(&half, j));
+                for (kernel, value) in kernel.iter_mut().zip(column) {
+                    kernel[j] = value;
                 }
             }
             let dw = &mut dw[(o * ci + c) * K * K..(o * ci + ci.min(c + WIDTH)) * K * K];

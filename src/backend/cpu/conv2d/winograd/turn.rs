@@ -63,10 +63,10 @@ mod avx {
     #[target_feature(enable = "avx2")]
     pub(super) fn columns(rows: &Rows) -> [Lanes; WIDTH] {
         let mut values = [_mm256_setzero_ps(); WIDTH];
-        for lane in 0..WIDTH {
+        for (lane, value) in values.iter_mut().enumerate() {
             let from = rows.x.as_ptr().wrapping_add(rows.starts[lane]);
             // SAFETY: a mask has eight numbers, and those of a row that it chooses lie in `x`.
-            values[lane] = unsafe {
+            *value = unsafe {
                 let mask = _mm256_loadu_si256(rows.masks[lane].as_ptr().cast());
                 _mm256_maskload_ps(from, mask)
             };
