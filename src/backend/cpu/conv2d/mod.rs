@@ -38,7 +38,7 @@ pub enum Method {
     Gemm,
     /// Own loops over eight samples at a time, for few channels.
     Direct,
-    /// Fewer products on transformed tiles, for 3 × 3 kernels of stride 1; rounds off to about 1e-5.
+    /// Fewer products on transformed tiles, for 3 × 3 and 5 × 5 kernels of stride 1; rounds off to about 1e-5.
     Winograd,
 }
 
@@ -197,7 +197,9 @@ fn presumed(g: &Geometry, pass: Pass) -> Method {
     // Forward, weights are read in order and need not stay in the cache.
     let light = g.weights() <= LIGHT || pass == Pass::Forward;
     let few = g.ci.min(g.co) <= 64;
-    let large = g.ci.min(g.co) > 32 && g.oh().min(g.ow()) > 4;
+    // Transforms are paid for by the sums over channels, sooner where the kernel is larger.
+    let channels = if g.kh > 3 { 32 } else { 33 };
+    let large = g.ci.min(g.co) >= channels && g.oh().min(g.ow()) > 4;
     if large && winograd::can(g, pass) {
         Method::Winograd
     } else if few && light && direct::can(g, pass) {

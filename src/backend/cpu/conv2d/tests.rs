@@ -132,7 +132,7 @@ fn every_method_equals_the_loops_for_all_channels() {
 fn every_method_equals_the_loops_for_all_kernels_strides_and_paddings() {
     for k in [1, 2, 3, 5, 11] {
         for stride in 1..=4 {
-            for pad in 0..=3 {
+            for pad in 0..=4 {
                 for (h, w) in [(5, 13), (12, 11), (1, 8)] {
                     let g = geometry(2, 3, (h, w), (k, k));
                     if k <= h + 2 * pad && k <= w + 2 * pad {
@@ -185,8 +185,16 @@ fn blocks_that_cut_samples_lose_nothing() {
 
 #[test]
 fn tiles_of_many_samples_and_channels_lose_nothing() {
-    let g = geometry(90, 35, (13, 13), (3, 3));
-    check(Geometry { pad: 1, ..g }, 9);
+    for (k, pad) in [(3, 1), (5, 2), (5, 1), (5, 0)] {
+        let g = geometry(90, 35, (13, 13), (k, k));
+        check(Geometry { pad, ..g }, 9);
+    }
+}
+
+#[test]
+fn every_method_equals_the_loops_on_the_second_layer_of_alexnet() {
+    let g = geometry(64, 192, (27, 27), (5, 5));
+    check(Geometry { pad: 2, ..g }, 1);
 }
 
 #[test]

@@ -1,5 +1,7 @@
-//! The small transforms of F(4×4, 3×3), on eight tiles or kernels at a time.
-#![allow(unsafe_code)]
+//! The small transforms of F(O×O, K×K), on eight tiles or kernels at a time.
+//!
+//! A convolution is a product of polynomials, which is found from its values at as many points as it has coefficients:
+//! E = O + K − 1, one of them at infinity. The others are zero and pairs ±p.
 
 /// Tiles or kernels side by side.
 pub(super) const WIDTH: usize = 8;
@@ -7,103 +9,194 @@ pub(super) const WIDTH: usize = 8;
 /// One place of eight tiles.
 pub(super) type Lanes = [f32; WIDTH];
 
-/// Rows and columns of a tile of the input.
-pub(super) const EDGE: usize = 6;
+/// The points but infinity, in the order in which they are used: small, so that their powers are of one size.
+const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5];
 
-/// Rows and columns of a tile of the output.
-pub(super) const OUT: usize = 4;
+/// The matrices of F(O×O, K×K), with a row for each of the E points.
+pub(super) struct Scheme<const E: usize, const O: usize, const K: usize>;
 
-/// Of input tiles.
-pub(super) const BT: [[f32; EDGE]; EDGE] = [
-    [4.0, 0.0, -5.0, 0.0, 1.0, 0.0],
-    [0.0, -4.0, -4.0, 1.0, 1.0, 0.0],
-    [0.0, 4.0, -4.0, -1.0, 1.0, 0.0],
-    [0.0, -2.0, -1.0, 2.0, 1.0, 0.0],
-    [0.0, 2.0, -1.0, -2.0, 1.0, 0.0],
-    [0.0, 4.0, 0.0, -5.0, 0.0, 1.0],
-];
+impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
+    /// Of output tiles: powers of the points.
+    pub(super) const A: [[f32; O]; E] = powers(false);
 
-/// Of kernels.
-pub(super) const G: [[f32; 3]; EDGE] = [
-    [1.0 / 4.0, 0.0, 0.0],
-    [-1.0 / 6.0, -1.0 / 6.0, -1.0 / 6.0],
-    [-1.0 / 6.0, 1.0 / 6.0, -1.0 / 6.0],
-    [1.0 / 24.0, 1.0 / 12.0, 1.0 / 6.0],
-    [1.0 / 24.0, -1.0 / 12.0, 1.0 / 6.0],
-    [0.0, 0.0, 1.0],
-];
+    /// Of kernels: powers of the points, divided by the products of their distances to the others.
+    pub(super) const G: [[f32; K]; E] = powers(true);
 
-/// Back to output tiles.
-pub(super) const AT: [[f32; EDGE]; OUT] = [
-    [1.0, 1.0, 1.0, 1.0, 1.0, 0.0],
-    [0.0, 1.0, -1.0, 2.0, -2.0, 0.0],
-    [0.0, 1.0, 1.0, 4.0, 4.0, 0.0],
-    [0.0, 1.0, -1.0, 8.0, -8.0, 1.0],
-];
+    /// Of input tiles: the polynomials that vanish at all other points.
+    pub(super) const B: [[f32; E]; E] = polynomials();
+}
 
-/// Rows to columns.
-pub(super) const fn transposed<const R: usize, const S: usize>(l: &[[f32; S]; R]) -> [[f32; R]; S] {
-    let mut turned = [[0.0; R]; S];
+const fn powers<const E: usize, const N: usize>(divide: bool) -> [[f32; N]; E] {
+    let mut rows = [[0.0; N]; E];
+    rows[E - 1][N - 1] = 1.0;
     let mut i = 0;
-    while i < R * S {
-        turned[i % S][i / S] = l[i / S][i % S];
+    while i + 1 < E {
+        let mut value = 1.0;
+        let mut j = 0;
+        while divide && j + 1 < E {
+            if i != j {
+                value /= POINTS[i] - POINTS[j];
+            }
+            j += 1;
+        }
+        let mut power = 0;
+        while power < N {
+            rows[i][power] = value as f32;
+            value *= POINTS[i];
+            power += 1;
+        }
         i += 1;
     }
-    turned
+    rows
 }
 
-/// `l·d·lᵀ` for each lane. Inlined where `l` is constant, its zeros cost nothing.
-#[inline(always)]
-pub(super) fn sandwich<const R: usize, const S: usize>(
-    l: &[[f32; S]; R],
-    d: &[[Lanes; S]; S],
-) -> [[Lanes; R]; R] {
-    let mut half = [[[0.0; WIDTH]; S]; R];
-    for (half, l) in half.iter_mut().zip(l) {
-        for (d, l) in d.iter().zip(l) {
-            for (half, d) in half.iter_mut().zip(d) {
-                add(half, *l, d);
+const fn polynomials<const E: usize>() -> [[f32; E]; E] {
+    let mut rows = [[0.0; E]; E];
+    let mut i = 0;
+    while i < E {
+        rows[i][0] = 1.0;
+        let mut j = 0;
+        while j + 1 < E {
+            // Times x − point, the highest power first.
+            let mut power = E - 1;
+            while i != j && power > 0 {
+                rows[i][power] = rows[i][power - 1] - POINTS[j] as f32 * rows[i][power];
+                power -= 1;
             }
-        }
-    }
-    let mut whole = [[[0.0; WIDTH]; R]; R];
-    for (whole, half) in whole.iter_mut().zip(&half) {
-        for (whole, l) in whole.iter_mut().zip(l) {
-            for (half, l) in half.iter().zip(l) {
-                add(whole, *l, half);
+            if i != j {
+                rows[i][0] *= -POINTS[j] as f32;
             }
+            j += 1;
         }
+        i += 1;
     }
-    whole
+    rows
 }
+
+/// Column `j` of a matrix of vectors.
+#[inline(always)]
+pub(super) fn column<const R: usize, const S: usize>(m: &[[Lanes; S]; R], j: usize) -> [Lanes; R] {
+    let mut column = [NOTHING; R];
+    for (value, row) in column.iter_mut().zip(m) {
+        *value = row[j];
+    }
+    column
+}
+
+/// `l·d` for each lane. Inlined where `l` is constant, its zeros and ones cost nothing. The rows of a pair of points
+/// differ in the sign of odd powers only: even and odd ones are added up once.
+#[inline(always)]
+pub(super) fn to_points<const E: usize, const S: usize>(
+    l: &[[f32; S]; E],
+    d: &[Lanes; S],
+) -> [Lanes; E] {
+    let mut values = [NOTHING; E];
+    for i in [0, E - 1] {
+        for (l, d) in l[i].iter().zip(d) {
+            add(&mut values[i], *l, d);
+        }
+    }
+    for i in (1..E - 1).step_by(2) {
+        let (mut even, mut odd) = (NOTHING, NOTHING);
+        for j in 0..S {
+            let sum = if j % 2 == 0 { &mut even } else { &mut odd };
+            add(sum, l[i][j], &d[j]);
+        }
+        values[i] = even;
+        values[i + 1] = even;
+        add(&mut values[i], 1.0, &odd);
+        add(&mut values[i + 1], -1.0, &odd);
+    }
+    values
+}
+
+/// `lᵀ·m`, with the same saving.
+#[inline(always)]
+pub(super) fn from_points<const E: usize, const S: usize>(
+    l: &[[f32; S]; E],
+    m: &[Lanes; E],
+) -> [Lanes; S] {
+    let mut values = [NOTHING; S];
+    for (j, value) in values.iter_mut().enumerate() {
+        add(value, l[0][j], &m[0]);
+    }
+    for i in (1..E - 1).step_by(2) {
+        let (mut even, mut odd) = (m[i], m[i]);
+        add(&mut even, 1.0, &m[i + 1]);
+        add(&mut odd, -1.0, &m[i + 1]);
+        for (j, value) in values.iter_mut().enumerate() {
+            add(value, l[i][j], if j % 2 == 0 { &even } else { &odd });
+        }
+    }
+    for (j, value) in values.iter_mut().enumerate() {
+        add(value, l[E - 1][j], &m[E - 1]);
+    }
+    values
+}
+
+/// Where sums start: to add to −0 is to copy, while 0 + −0 has to be computed.
+pub(super) const NOTHING: Lanes = [-0.0; WIDTH];
 
 /// `to += factor · from`.
 #[inline(always)]
 fn add(to: &mut Lanes, factor: f32, from: &Lanes) {
     if factor != 0.0 {
-        (0..WIDTH).for_each(|i| to[i] += factor * from[i]);
+        for (to, from) in to.iter_mut().zip(from) {
+            *to += factor * from;
+        }
     }
 }
 
-/// Loops that are worth compiling for several instruction sets. `run` and what it calls must always be inlined.
-pub(super) trait Stage {
-    fn run(self);
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Runs a stage, compiled for AVX2 where the machine has it.
-pub(super) fn fastest(stage: impl Stage) {
-    #[cfg(target_arch = "x86_64")]
-    if super::super::super::has_avx2() {
-        // SAFETY: AVX2 and FMA were just found.
-        return unsafe { wide(stage) };
+    /// Checks one dimension: `y = Aᵀ[(G·k) ⊙ (B·d)]` with all tiles and kernels of a single one.
+    fn check<const E: usize, const O: usize, const K: usize>() {
+        for (place, tap) in (0..E * K).map(|i| (i / K, i % K)) {
+            for out in 0..O {
+                let point = |e: usize| {
+                    let (a, g) = (Scheme::<E, O, K>::A[e][out], Scheme::<E, O, K>::G[e][tap]);
+                    f64::from(a) * f64::from(g) * f64::from(Scheme::<E, O, K>::B[e][place])
+                };
+                let expected = if out + tap == place { 1.0 } else { 0.0 };
+                let sum: f64 = (0..E).map(point).sum();
+                assert!((sum - expected).abs() < 1e-6, "{place} {tap} {out}: {sum}");
+            }
+        }
     }
-    stage.run();
-}
 
-/// # Safety
-/// The machine must have AVX2 and FMA.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn wide(stage: impl Stage) {
-    stage.run();
+    #[test]
+    fn points_give_convolutions() {
+        check::<6, 4, 3>();
+        check::<6, 2, 5>();
+        check::<8, 4, 5>();
+    }
+
+    #[test]
+    fn points_give_the_published_matrix_of_four_pixels_and_three_taps() {
+        let b = [
+            [4.0, 0.0, -5.0, 0.0, 1.0, 0.0],
+            [0.0, -4.0, -4.0, 1.0, 1.0, 0.0],
+            [0.0, 4.0, -4.0, -1.0, 1.0, 0.0],
+            [0.0, -2.0, -1.0, 2.0, 1.0, 0.0],
+            [0.0, 2.0, -1.0, -2.0, 1.0, 0.0],
+            [0.0, 4.0, 0.0, -5.0, 0.0, 1.0],
+        ];
+        assert_eq!(Scheme::<6, 4, 3>::B, b);
+    }
+
+    #[test]
+    fn pairs_of_points_save_half_the_sums_and_change_nothing() {
+        let d: [Lanes; 8] =
+            std::array::from_fn(|i| std::array::from_fn(|lane| ((i * 5 + lane * 3) % 7) as f32));
+        let l = Scheme::<8, 4, 5>::B;
+        let (to, from) = (to_points(&l, &d), from_points(&l, &d));
+        for (i, lane) in (0..64).map(|at| (at / 8, at % 8)) {
+            let there: f32 = (0..8).map(|j| l[i][j] * d[j][lane]).sum();
+            let back: f32 = (0..8).map(|j| l[j][i] * d[j][lane]).sum();
+            // Small dyadic numbers: no sum is rounded.
+            assert_eq!((to[i][lane], from[i][lane]), (there, back));
+        }
+    }
 }

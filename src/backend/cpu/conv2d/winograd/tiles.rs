@@ -1,7 +1,10 @@
-//! Tiles of images to their 36 places and back.
+//! Tiles of images to their places and back.
 
-use super::matrices::{AT, BT, EDGE, Lanes, OUT, Stage, WIDTH, sandwich, transposed};
-use super::{BLOCK, apart, padded};
+use std::ops::Range;
+
+use super::matrices::{NOTHING, Scheme, WIDTH, column, from_points, to_points};
+use super::turn::{Mask, NONE, Rows, columns, turned};
+use super::{Work, apart, has_avx2, padded};
 
 /// Images whose tiles are transformed: `(n, channels, h, w)`.
 #[derive(Clone, Copy)]
@@ -13,21 +16,25 @@ pub(super) struct Images {
     before: usize,
     /// Tiles of an image, down and across.
     tiles: (usize, usize),
+    /// Rows and columns from one tile to the next.
+    step: usize,
 }
 
 impl Images {
-    /// Images from which, or to which, the tiles of an output of `oh × ow` are taken.
+    /// Images from which, or to which, the tiles of an output of `oh × ow` are taken, `step × step` each.
     pub(super) fn new(
         (channels, h, w): (usize, usize, usize),
         before: usize,
         (oh, ow): (usize, usize),
+        step: usize,
     ) -> Self {
         Self {
             channels,
             h,
             w,
             before,
-            tiles: (oh.div_ceil(OUT), ow.div_ceil(OUT)),
+            tiles: (oh.div_ceil(step), ow.div_ceil(step)),
+            step,
         }
     }
 
@@ -36,36 +43,37 @@ impl Images {
         self.tiles.0 * self.tiles.1
     }
 
-    /// Sample, row and column of a tile's first place, zeros in front counted.
-    fn locate(&self, tile: usize) -> (usize, usize, usize) {
+    /// Where a tile of `size × size` values lies.
+    fn locate(&self, tile: usize, size: usize) -> Place {
         let (line, column) = (tile / self.tiles.1, tile % self.tiles.1);
         let (sample, row) = (line / self.tiles.0, line % self.tiles.0);
-        (sample, row * OUT, column * OUT)
-    }
-
-    /// Where row `i` of a tile lies in a channel.
-    #[inline(always)]
-    fn row(&self, (sample, row, column): (usize, usize, usize), c: usize, i: usize) -> Row {
-        let line = (row + i).wrapping_sub(self.before);
-        if line >= self.h {
-            return Row::default();
-        }
-        let skip = self.before.saturating_sub(column);
-        let line = ((sample * self.channels + c) * self.h + line) * self.w;
-        Row {
-            start: line + column + skip - self.before,
-            skip,
-            end: (self.w + self.before).saturating_sub(column),
+        let (row, column) = (row * self.step, column * self.step);
+        let inside = |at: usize, len: usize| {
+            let end = (len + self.before).saturating_sub(at).min(size);
+            self.before.saturating_sub(at).min(end)..end
+        };
+        let (rows, columns) = (inside(row, self.h), inside(column, self.w));
+        let line = (sample * self.channels * self.h + row).wrapping_sub(self.before);
+        let start = line.wrapping_mul(self.w).wrapping_add(column);
+        Place {
+            start: start.wrapping_sub(self.before),
+            mask: std::array::from_fn(|i| if columns.contains(&i) { -1 } else { 0 }),
+            columns: columns.end,
+            rows,
         }
     }
 }
 
-/// Columns `skip..end` of a row of a tile lie in the image, from `start` on.
-#[derive(Default)]
-struct Row {
+/// Where a tile lies in the images.
+struct Place {
+    /// Its first value in the first channel; wraps around where that is in front of the images.
     start: usize,
-    skip: usize,
-    end: usize,
+    /// Its rows that lie in the image.
+    rows: Range<usize>,
+    /// Its columns that lie in the image.
+    mask: Mask,
+    /// The end of those.
+    columns: usize,
 }
 
 /// Neighbouring tiles, the samples one after another.
@@ -77,108 +85,145 @@ pub(super) struct Tiles {
 }
 
 impl Tiles {
-    /// Where each tile lies; the last one stands for those that are missing.
-    fn places(&self) -> [(usize, usize, usize); BLOCK] {
+    /// Where each tile lies; the last one stands for those that are missing in a vector.
+    fn places(&self, size: usize) -> Vec<Place> {
         let last = self.first + self.count - 1;
-        std::array::from_fn(|t| self.images.locate(last.min(self.first + t)))
+        let tiles = self.first..self.first + padded(self.count);
+        tiles
+            .map(|tile| self.images.locate(tile.min(last), size))
+            .collect()
     }
 }
 
 /// Matrices of channels × tiles from `Bᵀ·d·B`.
-pub(super) struct TransformInputs<'a>(
+pub(super) struct TransformInputs<'a, const E: usize, const O: usize, const K: usize>(
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl Stage for TransformInputs<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for TransformInputs<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        transform(&BT, &self.0, self.1, self.2);
+        transform(const { &Scheme::<E, O, K>::B }, &self.0, self.1, self.2);
     }
 }
 
 /// Matrices of channels × tiles from `A·dy·Aᵀ`.
-pub(super) struct TransformGrads<'a>(
+pub(super) struct TransformGrads<'a, const E: usize, const O: usize, const K: usize>(
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl Stage for TransformGrads<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for TransformGrads<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        transform(&const { transposed(&AT) }, &self.0, self.1, self.2);
+        transform(const { &Scheme::<E, O, K>::A }, &self.0, self.1, self.2);
     }
 }
 
 #[inline(always)]
-fn transform<const S: usize>(l: &[[f32; S]; EDGE], tiles: &Tiles, x: &[f32], to: &mut [f32]) {
-    let (images, places) = (tiles.images, tiles.places());
+fn transform<const E: usize, const S: usize>(
+    l: &[[f32; S]; E],
+    tiles: &Tiles,
+    x: &[f32],
+    to: &mut [f32],
+) {
+    let (images, places) = (tiles.images, tiles.places(S));
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
+    let avx2 = has_avx2();
     for c in 0..images.channels {
         for t in (0..tiles.count).step_by(WIDTH) {
             let eight = &places[t..t + WIDTH];
-            let mut values = [[[0.0; WIDTH]; S]; S];
-            for (lane, tile) in eight.iter().enumerate() {
-                for (i, values) in values.iter_mut().enumerate() {
-                    let row = images.row(*tile, c, i);
-                    if row.skip == 0 && row.end >= S {
-                        let x = &x[row.start..row.start + S];
-                        (0..S).for_each(|j| values[j][lane] = x[j]);
-                        continue;
-                    }
-                    for j in row.skip..row.end.min(S) {
-                        values[j][lane] = x[row.start + j - row.skip];
+            let mut half = [[NOTHING; E]; S];
+            for (i, half) in half.iter_mut().enumerate() {
+                let mut rows = Rows {
+                    x,
+                    starts: [0; WIDTH],
+                    masks: [&NONE; WIDTH],
+                };
+                for (lane, tile) in eight.iter().enumerate() {
+                    let row = (c * images.h + i) * images.w;
+                    rows.starts[lane] = tile.start.wrapping_add(row);
+                    if tile.rows.contains(&i) {
+                        rows.masks[lane] = &tile.mask;
                     }
                 }
+                let columns = columns(&rows, avx2);
+                *half = to_points(l, columns.first_chunk().expect("S is at most eight"));
             }
-            let values = sandwich(l, &values);
-            for (place, values) in values.as_flattened().iter().enumerate() {
-                let at = place * step + c * line + t;
-                to[at..at + WIDTH].copy_from_slice(values);
+            for j in 0..E {
+                let values = to_points(l, &column(&half, j));
+                for (i, values) in values.iter().enumerate() {
+                    let at = (i * E + j) * step + c * line + t;
+                    to[at..at + WIDTH].copy_from_slice(values);
+                }
             }
         }
     }
 }
 
 /// Output pixels `Aᵀ·m·A + b` from matrices of channels × tiles; no biases stand for zeros.
-pub(super) struct RestoreOutputs<'a> {
+pub(super) struct RestoreOutputs<'a, const E: usize, const O: usize, const K: usize> {
     pub(super) tiles: Tiles,
     pub(super) sums: &'a [f32],
     pub(super) biases: &'a [f32],
     pub(super) y: &'a mut [f32],
 }
 
-impl Stage for RestoreOutputs<'_> {
+impl<const E: usize, const O: usize, const K: usize> Work for RestoreOutputs<'_, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        restore(&self.tiles, self.sums, self.biases, self.y);
+        let a = const { &Scheme::<E, O, K>::A };
+        restore(a, &self.tiles, self.sums, self.biases, self.y);
     }
 }
 
 #[inline(always)]
-fn restore(tiles: &Tiles, sums: &[f32], biases: &[f32], y: &mut [f32]) {
-    let (images, places) = (tiles.images, tiles.places());
+fn restore<const E: usize, const O: usize>(
+    a: &[[f32; O]; E],
+    tiles: &Tiles,
+    sums: &[f32],
+    biases: &[f32],
+    y: &mut [f32],
+) {
+    let (images, places) = (tiles.images, tiles.places(O));
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
+    let avx2 = has_avx2();
     for c in 0..images.channels {
         let bias = biases.get(c).copied().unwrap_or(0.0);
         for t in (0..tiles.count).step_by(WIDTH) {
             let count = WIDTH.min(tiles.count - t);
-            let eight = &places[t..t + WIDTH];
-            let mut values: [[Lanes; EDGE]; EDGE] = Default::default();
-            for (place, values) in values.as_flattened_mut().iter_mut().enumerate() {
-                let at = place * step + c * line + t;
-                values.copy_from_slice(&sums[at..at + WIDTH]);
+            let eight = &places[t..t + count];
+            let mut half = [[NOTHING; O]; E];
+            for (i, half) in half.iter_mut().enumerate() {
+                let mut row = [NOTHING; E];
+                for (j, row) in row.iter_mut().enumerate() {
+                    let at = (i * E + j) * step + c * line + t;
+                    row.copy_from_slice(&sums[at..at + WIDTH]);
+                }
+                *half = from_points(a, &row);
             }
-            let values = sandwich(&AT, &values);
-            for (lane, tile) in eight.iter().enumerate().take(count) {
-                for (i, values) in values.iter().enumerate() {
-                    let row = images.row(*tile, c, i);
-                    let y = &mut y[row.start..row.start + row.end.min(OUT)];
-                    y.iter_mut()
-                        .zip(values)
-                        .for_each(|(y, v)| *y = v[lane] + bias);
+            let mut whole = [[[bias; WIDTH]; WIDTH]; O];
+            for j in 0..O {
+                for (i, values) in from_points(a, &column(&half, j)).iter().enumerate() {
+                    for (whole, value) in whole[i][j].iter_mut().zip(values) {
+                        *whole += value;
+                    }
+                }
+            }
+            for (i, whole) in whole.iter().enumerate() {
+                let rows = turned(whole, avx2);
+                for (row, tile) in rows.iter().zip(eight) {
+                    if i < tile.rows.end {
+                        let at = tile.start + (c * images.h + i) * images.w;
+                        if tile.columns == O {
+                            y[at..at + O].copy_from_slice(&row[..O]);
+                        } else {
+                            y[at..at + tile.columns].copy_from_slice(&row[..tile.columns]);
+                        }
+                    }
                 }
             }
         }
