@@ -28,6 +28,9 @@ type Three = Scheme<6, 4, 3>;
 /// For 5 × 5 kernels.
 type Five = Scheme<8, 4, 5>;
 
+/// Tiles of the largest block.
+const LARGEST: usize = 256;
+
 /// Floats from one place's matrix to the next: a cache line more than it has, since at a power of two all places
 /// would fall on the same lines of the cache.
 fn apart(rows: usize, columns: usize) -> usize {
@@ -95,7 +98,7 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
     const PLACES: usize = E * E;
 
     /// Tiles of a block: enough for BLAS to be fast, few enough for the last-level cache. Measured on AlexNet.
-    const BLOCK: usize = if K == 3 { 256 } else { 128 };
+    const BLOCK: usize = if K == 3 { LARGEST } else { LARGEST / 2 };
 
     fn memory(g: &Geometry) -> usize {
         let kernels = apart(g.co, g.ci).max(apart(g.ci, g.co));

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::matrices::{NOTHING, Scheme, WIDTH, column, from_points, to_points};
 use super::turn::{Mask, NONE, Rows, columns, turned};
-use super::{Work, apart, has_avx2, padded};
+use super::{LARGEST, Work, apart, has_avx2, padded};
 
 /// Images whose tiles are transformed: `(n, channels, h, w)`.
 #[derive(Clone, Copy)]
@@ -65,6 +65,7 @@ impl Images {
 }
 
 /// Where a tile lies in the images.
+#[derive(Default)]
 struct Place {
     /// Its first value in the first channel; wraps around where that is in front of the images.
     start: usize,
@@ -86,12 +87,12 @@ pub(super) struct Tiles {
 
 impl Tiles {
     /// Where each tile lies; the last one stands for those that are missing in a vector.
-    fn places(&self, size: usize) -> Vec<Place> {
+    fn places(&self, size: usize) -> [Place; LARGEST] {
         let last = self.first + self.count - 1;
-        let tiles = self.first..self.first + padded(self.count);
-        tiles
-            .map(|tile| self.images.locate(tile.min(last), size))
-            .collect()
+        std::array::from_fn(|t| match t < padded(self.count) {
+            true => self.images.locate(last.min(self.first + t), size),
+            false => Place::default(),
+        })
     }
 }
 
