@@ -6,7 +6,7 @@
 //! the E² places: `(co, ci) · (ci, tiles)`. Images that are no multiple of 4 waste part of their last tiles.
 //! Backward, the input's gradient is the same with the kernel turned round, the weights' gradient the transpose:
 //! `dk = Gᵀ[(A·dy·Aᵀ) ⊙ (B·d·Bᵀ)]G`.
-//! Rounding errors grow by the constants of the transforms: up to 1e-5 of the largest value where plain sums have 1e-6.
+//! Rounding errors grow by the constants of the transforms: to about 1e-5 of the largest value where plain sums have 1e-6.
 
 mod kernels;
 mod matrices;

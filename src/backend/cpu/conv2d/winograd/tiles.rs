@@ -65,6 +65,7 @@ impl Images {
 }
 
 /// Where a tile lies in the images.
+#[derive(Default)]
 struct Place {
     /// Its first value in the first channel; wraps around where that is in front of the images.
     start: usize,
