@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::{Conv2d, Pass, Scratch};
 
-/// Time after which a method has been measured.
+/// Time after which a method has been measured, and the fewest runs: the first one of them also warms up.
 const ENOUGH: Duration = Duration::from_millis(3);
+const ROUNDS: usize = 4;
 
 /// What the fastest takes of the present method's time, at the most, to take its place: close calls would fall one way
 /// today and the other tomorrow.
@@ -46,43 +47,36 @@ impl Conv2d {
             y: values(n * g.outputs()),
         };
         for pass in Pass::ALL {
-            let present = self.method(pass);
-            let time = self.time(pass, &mut batch, Duration::MAX, scratch);
-            let mut best = (time.mul_f64(MARGIN), present);
-            let rivals = self.methods(pass).into_iter();
-            for method in rivals.filter(|&method| method != present) {
-                self.select(pass, method);
-                let time = self.time(pass, &mut batch, best.0, scratch);
-                if time < best.0 {
-                    best = (time, method);
+            let methods = self.methods(pass);
+            let mut times = vec![Duration::MAX; methods.len()];
+            let mut spent = Duration::ZERO;
+            // In turns, so that a disturbance meets them all.
+            for round in 0.. {
+                if round >= ROUNDS && spent > ENOUGH * methods.len() as u32 {
+                    break;
+                }
+                for (&method, best) in methods.iter().zip(&mut times) {
+                    let chosen = self.method(pass);
+                    self.select(pass, method);
+                    let start = Instant::now();
+                    self.run(pass, &mut batch, scratch);
+                    *best = start.elapsed().min(*best);
+                    spent += start.elapsed();
+                    self.select(pass, chosen);
                 }
             }
-            self.select(pass, best.1);
+            let time = |method| {
+                let position = methods.iter().position(|&other| other == method);
+                position.map_or(Duration::MAX, |i| times[i])
+            };
+            let fastest = methods.iter().copied().min_by_key(|&method| time(method));
+            let present = self.method(pass);
+            if let Some(fastest) = fastest
+                && time(fastest) < time(present).mul_f64(MARGIN)
+            {
+                self.select(pass, fastest);
+            }
         }
-    }
-
-    /// The shortest time of a pass; of a single run, which also allocates, if that is far above the rival's time.
-    fn time(
-        &self,
-        pass: Pass,
-        batch: &mut Batch,
-        rival: Duration,
-        scratch: &mut Scratch,
-    ) -> Duration {
-        let start = Instant::now();
-        self.run(pass, batch, scratch);
-        let mut best = start.elapsed();
-        if best / 3 > rival {
-            return best;
-        }
-        let (start, mut runs) = (Instant::now(), 0);
-        while runs < 2 || start.elapsed() < ENOUGH {
-            let start = Instant::now();
-            self.run(pass, batch, scratch);
-            best = best.min(start.elapsed());
-            runs += 1;
-        }
-        best
     }
 
     /// One pass; what it computes overwrites what it would be computed from, with the values of no interest.
