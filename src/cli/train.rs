@@ -11,6 +11,7 @@ use crate::Result;
 use crate::commands::train::{BatchSize, Growth, Settings};
 use crate::data::Length;
 use crate::exchange::{Kind, Placement};
+use crate::nn::Init;
 use crate::train::{OnNan, Reduce};
 use crate::{Error, commands};
 
@@ -91,6 +92,10 @@ pub(super) struct Train {
     /// bits, and so do runs for which the measurement came out differently.
     #[arg(long)]
     no_tune: bool,
+    /// What weights start from: uniform as in PyTorch, or normal after He et al. with logits of zero, so that deep stacks of
+    /// rectifiers such as alexnet learn from the first steps on.
+    #[arg(long, value_enum, default_value_t = InitArg::Uniform)]
+    init: InitArg,
     /// Names the order of samples and the parameters to start from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -120,6 +125,12 @@ enum GrowthArg {
 enum ReduceArg {
     Mean,
     Sum,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum InitArg {
+    Uniform,
+    He,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -201,6 +212,10 @@ impl Train {
                 OnNanArg::Skip => OnNan::Skip,
             },
             tune: !self.no_tune,
+            init: match self.init {
+                InitArg::Uniform => Init::Uniform,
+                InitArg::He => Init::He,
+            },
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),

@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::train::{BatchSize, Growth, Plan, Settings};
 use crate::comm::Comm;
 use crate::data::Length;
+use crate::nn::Init;
 use crate::optim::{Rule, Schedule};
 use crate::train::{Every, OnNan, Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
 
@@ -61,6 +62,7 @@ struct Resolved {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     methods: Vec<String>,
     normalize: bool,
+    init: Init,
     seed: u64,
     eval_every: u64,
     log_every: u64,
@@ -109,6 +111,7 @@ pub(super) fn settings(
             on_nan: settings.on_nan,
             methods: methods(trainer),
             normalize: settings.normalize,
+            init: settings.init,
             seed: settings.seed,
             eval_every: plan.eval_every.at_first(&plan.steps),
             log_every: plan.log_every,

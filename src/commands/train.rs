@@ -9,7 +9,7 @@ use super::{report, warn_if_crowded};
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
-use crate::nn::{self, Crew, zoo::Choice};
+use crate::nn::{self, Crew, Init, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{
@@ -97,6 +97,8 @@ pub struct Settings {
     pub on_nan: OnNan,
     /// Whether methods are chosen by measurement.
     pub tune: bool,
+    /// What parameters start from.
+    pub init: Init,
     /// Names order and start.
     pub seed: u64,
     /// Steps between evaluations.
@@ -290,6 +292,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         optimizer,
         schedule,
         noise,
+        init: settings.init,
         seed,
         on_nan: settings.on_nan,
     };

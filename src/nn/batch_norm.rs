@@ -1,6 +1,6 @@
 //! Batch normalisation.
 
-use super::layer::{Backward, Layer, Pass};
+use super::layer::{Backward, Init, Layer, Pass};
 use crate::backend::cpu::batch_norm::{Channels, Gradient, Running, Statistics};
 use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
@@ -71,7 +71,7 @@ impl Layer for BatchNorm {
         vec![("weight", vec![c]), ("bias", vec![c])]
     }
 
-    fn init(&self, _stream: &mut Stream, params: &mut [f32]) {
+    fn init(&self, _init: Init, _stream: &mut Stream, params: &mut [f32]) {
         let (gamma, beta) = params.split_at_mut(self.channels.c);
         gamma.fill(1.0);
         beta.fill(0.0);

@@ -1,6 +1,6 @@
 //! Convolution.
 
-use super::layer::{Backward, Flops, Layer, Pass, uniform};
+use super::layer::{Backward, Flops, Init, Layer, Pass};
 use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry, Method, Pass as Way};
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::{Input, Scratch};
@@ -49,8 +49,8 @@ impl Layer for Conv2d {
         vec![("weight", vec![co, ci, kh, kw]), ("bias", vec![co])]
     }
 
-    fn init(&self, stream: &mut Stream, params: &mut [f32]) {
-        uniform(stream, self.inputs(), params);
+    fn init(&self, init: Init, stream: &mut Stream, params: &mut [f32]) {
+        init.fill(stream, self.inputs(), params, self.g.co);
     }
 
     fn flops(&self) -> Flops {

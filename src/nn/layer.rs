@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use serde::Serialize;
+
 use super::peers::Peers;
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::{Input, Scratch, conv2d};
@@ -68,7 +70,7 @@ pub trait Layer: Send {
         Vec::new()
     }
     /// Sets the parameters a fresh model starts from.
-    fn init(&self, _stream: &mut Stream, _params: &mut [f32]) {}
+    fn init(&self, _init: Init, _stream: &mut Stream, _params: &mut [f32]) {}
     /// Name and values of each tensor that training changes and no gradient moves.
     fn state(&self) -> Vec<(&'static str, &[f32])> {
         Vec::new()
@@ -157,10 +159,40 @@ pub struct Backward<'a> {
     pub dy: &'a [f32],
 }
 
-/// Uniform in ±1/√inputs: what PyTorch starts linear layers and convolutions from, weights and biases alike.
-pub(super) fn uniform(stream: &mut Stream, inputs: usize, params: &mut [f32]) {
-    let bound = 1.0 / (inputs as f32).sqrt();
-    params
-        .iter_mut()
-        .for_each(|param| *param = stream.between(-bound, bound));
+/// What weights and biases of linear layers and convolutions start from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Init {
+    /// Uniform in ±1/√inputs, weights and biases alike: as PyTorch does.
+    #[default]
+    Uniform,
+    /// Normal with deviation √(2/inputs), and biases of zero: after He et al., who keep signals of deep stacks of
+    /// rectifiers as large as they came in. The layer of the logits starts at zero: no class is likelier than another.
+    He,
+}
+
+impl Init {
+    /// Fills `params` of a layer with so many `inputs` for each output; the last of them, `biases`, are those.
+    pub(super) fn fill(
+        self,
+        stream: &mut Stream,
+        inputs: usize,
+        params: &mut [f32],
+        biases: usize,
+    ) {
+        let scale = 1.0 / (inputs as f32).sqrt();
+        let (weights, biases) = params.split_at_mut(params.len() - biases);
+        match self {
+            Self::Uniform => {
+                let all = weights.iter_mut().chain(biases);
+                all.for_each(|param| *param = stream.between(-scale, scale));
+            }
+            Self::He => {
+                let deviation = scale * std::f32::consts::SQRT_2;
+                let all = weights.iter_mut();
+                all.for_each(|weight| *weight = deviation * stream.normal());
+                biases.fill(0.0);
+            }
+        }
+    }
 }

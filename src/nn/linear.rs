@@ -1,6 +1,6 @@
 //! Fully connected layer.
 
-use super::layer::{Backward, Flops, Layer, Pass, uniform};
+use super::layer::{Backward, Flops, Init, Layer, Pass};
 use crate::backend::cpu::linear::{self, Geometry};
 use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
@@ -41,10 +41,10 @@ impl Layer for Linear {
         vec![("weight", vec![self.co, self.ci]), ("bias", vec![self.co])]
     }
 
-    fn init(&self, stream: &mut Stream, params: &mut [f32]) {
+    fn init(&self, init: Init, stream: &mut Stream, params: &mut [f32]) {
         match self.zero {
             true => params.fill(0.0),
-            false => uniform(stream, self.ci, params),
+            false => init.fill(stream, self.ci, params, self.co),
         }
     }
 

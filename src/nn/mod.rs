@@ -23,7 +23,7 @@ pub mod zoo;
 pub use crew::Crew;
 pub use fault::Fault;
 pub use file::{load, save};
-pub use layer::{Draw, Layer, Pass, Tensor};
+pub use layer::{Draw, Init, Layer, Pass, Tensor};
 pub use model::{LayerCost, Model, Summary};
 pub use peers::Peers;
 pub use spec::{LayerSpec, Spec};

@@ -7,7 +7,7 @@ use std::ops::Range;
 pub use profile::LayerCost;
 
 use super::Tally;
-use super::layer::{Backward, Draw, Layer, Pass, Tensor};
+use super::layer::{Backward, Draw, Init, Layer, Pass, Tensor};
 use super::peers::Peers;
 use super::spec::Spec;
 use crate::backend::cpu::lanes::{Op, Stack};
@@ -146,11 +146,15 @@ impl Model {
     }
 
     /// Parameters to start from; the same on every rank.
-    pub fn init(&self, seed: u64) -> Vec<f32> {
+    pub fn init(&self, init: Init, seed: u64) -> Vec<f32> {
         let mut params = vec![0.0; self.params()];
         for (i, (layer, stage)) in self.layers.iter().zip(&self.stages).enumerate() {
             let mut stream = Stream::new(&[seed, i as u64, 0x696e_6974]);
-            layer.init(&mut stream, &mut params[stage.range.clone()]);
+            layer.init(init, &mut stream, &mut params[stage.range.clone()]);
+        }
+        let mut stages = self.stages.iter().rev();
+        if let (Init::He, Some(last)) = (init, stages.find(|stage| !stage.range.is_empty())) {
+            params[last.range.clone()].fill(0.0);
         }
         params
     }

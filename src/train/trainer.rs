@@ -9,7 +9,7 @@ use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics}
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Arenas, Exchange, Kind, Tail};
-use crate::nn::{Crew, Draw, Fault, Model, Tally};
+use crate::nn::{Crew, Draw, Fault, Init, Model, Tally};
 use crate::optim::{Measured, Mover, Optimizer, Schedule, squares};
 use crate::{Error, Result};
 
@@ -81,7 +81,9 @@ pub struct Parts {
     pub schedule: Schedule,
     /// The estimate of gradient noise to keep, if there is to be one; it needs a team of two ranks or more.
     pub noise: Option<Noise>,
-    /// Names the parameters to start from.
+    /// What parameters start from.
+    pub init: Init,
+    /// Names them.
     pub seed: u64,
     /// What becomes of a step that is not finite.
     pub on_nan: OnNan,
@@ -99,6 +101,7 @@ impl Trainer {
             optimizer,
             schedule,
             noise,
+            init,
             seed,
             on_nan,
         } = parts;
@@ -107,7 +110,7 @@ impl Trainer {
             None => optimizer,
         };
         Self {
-            params: crew.model().init(seed),
+            params: crew.model().init(init, seed),
             skipped: 0,
             crew,
             scaling,

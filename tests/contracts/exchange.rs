@@ -3,7 +3,7 @@
 use phalanx::comm::Comm;
 use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::{Kind, Placement, Tail};
-use phalanx::nn::{Crew, Spec, zoo};
+use phalanx::nn::{Crew, Init, Spec, zoo};
 use phalanx::optim::{Decay, Epochs, Mover, Rule, Schedule, Sgd};
 use phalanx::train::{Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Trainer, Watched, train};
 
@@ -99,6 +99,7 @@ fn run_steps(
         optimizer,
         schedule,
         noise,
+        init: Init::default(),
         seed: 3,
         on_nan: OnNan::Stop,
     };

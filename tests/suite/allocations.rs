@@ -7,7 +7,7 @@ use std::cell::Cell;
 use phalanx::comm::{Comm, run_ranks};
 use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::Kind;
-use phalanx::nn::{Crew, Spec, zoo};
+use phalanx::nn::{Crew, Init, Spec, zoo};
 use phalanx::optim::{Rule, Schedule};
 use phalanx::train::{OnNan, Parts, Reduce, Trainer};
 
@@ -95,6 +95,7 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
         reduce: Reduce::Mean,
         schedule: Schedule::constant(0.01),
         noise: None,
+        init: Init::default(),
         seed: 3,
         on_nan: OnNan::Stop,
     };

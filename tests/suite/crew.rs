@@ -5,7 +5,7 @@ use phalanx::backend::cpu::{Input, one_blas_thread};
 use phalanx::comm::run_ranks;
 use phalanx::data::{Batch, Images, Scaling, Shape};
 use phalanx::exchange::Kind;
-use phalanx::nn::{Crew, Draw, Spec, zoo};
+use phalanx::nn::{Crew, Draw, Init, Spec, zoo};
 
 use crate::contracts::threads::{assert_near, normal, run};
 
@@ -52,7 +52,7 @@ fn any_number_of_threads_evaluates_alike_and_names_the_same_fault() {
     run_ranks(1, |comm| {
         let seen = [1, 2, 3, 9].map(|threads| {
             let model = normal(false).build(shape, 10).unwrap();
-            let params = model.init(1);
+            let params = model.init(Init::default(), 1);
             let mut crew = Crew::new(model, threads).unwrap();
             assert_eq!(crew.threads(), threads);
             let good = batch(shape, 7, 1.0);

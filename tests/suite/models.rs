@@ -4,7 +4,7 @@ use std::path::Path;
 
 use phalanx::data::{Batch, Dataset, Scaling, Shape};
 use phalanx::nn::zoo::{self, Activation, Choice, Options};
-use phalanx::nn::{Draw, Peers, Spec, Tally};
+use phalanx::nn::{Draw, Init, Peers, Spec, Tally};
 
 const DIGIT: Shape = Shape { c: 1, h: 28, w: 28 };
 const PHOTO: Shape = Shape {
@@ -174,7 +174,7 @@ fn gradients_match_central_differences(text: &str, h: f32, tolerance: f64) {
         .unwrap();
     let mut batch = Batch::new(&data, &Scaling::normal(&[0.4], &[0.3]));
     batch.gather(&data, 0..10).unwrap();
-    let (params, tensors) = (model.init(5), model.tensors().to_vec());
+    let (params, tensors) = (model.init(Init::default(), 5), model.tensors().to_vec());
     let mut gradients = |params: &[f32]| {
         let mut grads = vec![f32::NAN; params.len()];
         let tally: Tally = model.gradients(
@@ -255,7 +255,7 @@ fn a_batch_cut_in_two_gives_the_same_gradients() {
         .unwrap()
         .build(data.shape, data.classes)
         .unwrap();
-    let params = model.init(1);
+    let params = model.init(Init::default(), 1);
     let mut gradients = |range: std::ops::Range<usize>| {
         let mut batch = Batch::new(&data, &Scaling::unit(1));
         batch.gather(&data, range).unwrap();

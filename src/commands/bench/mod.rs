@@ -18,7 +18,7 @@ use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
 use crate::exchange::{Exchange, Kind};
-use crate::nn::{Crew, zoo::Choice};
+use crate::nn::{Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
@@ -165,6 +165,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         optimizer: Box::new(Sgd::default()),
         schedule: Schedule::constant(0.01),
         noise: None,
+        init: Init::default(),
         seed: 1,
         on_nan: OnNan::Stop,
     };

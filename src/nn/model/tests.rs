@@ -137,7 +137,7 @@ fn batches(shape: Shape, n: usize) -> Vec<Batch> {
 
 /// Fails unless losses and gradients agree to 1e-5 of the largest of each tensor.
 fn compare(lanes: &mut Model, rows: &mut Model, batch: &Batch, what: &str) {
-    let params = lanes.init(7);
+    let params = lanes.init(Init::default(), 7);
     let (mut got, mut truth) = (vec![f32::NAN; params.len()], vec![f32::NAN; params.len()]);
     let tally = lanes.gradients(
         &params,
@@ -210,7 +210,7 @@ fn a_stack_ends_where_a_layer_cannot_work_in_lanes() {
 fn lanes_allocate_nothing_after_the_first_step() {
     let shape = Shape { c: 1, h: 16, w: 16 };
     let mut model = model(&stacks()[0], shape);
-    let params = model.init(1);
+    let params = model.init(Init::default(), 1);
     let mut grads = vec![0.0; params.len()];
     let mut step = |n: usize| {
         let batch = &batches(shape, n)[0];
