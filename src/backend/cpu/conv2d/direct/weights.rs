@@ -103,6 +103,8 @@ impl Taps {
 ///
 /// # Safety
 /// o + C ≤ co, tap < taps, and the planes must have the geometry's sizes.
+// By itself: together with others in one function, its tile would not stay in registers.
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 unsafe fn tile<const C: usize, const T: usize>(
     g: &Geometry,
