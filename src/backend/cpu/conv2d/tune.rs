@@ -26,7 +26,7 @@ struct Batch {
 
 impl Conv2d {
     /// Measures all methods with made-up batches of `n` samples, fewer if that takes long, and takes the fastest for
-    /// each pass; the present one stays unless another is faster by a [`MARGIN`]. Takes a few milliseconds for each
+    /// each pass; the present one stays unless another is faster by a tenth. Takes a few milliseconds for each
     /// method of a small layer.
     ///
     /// Methods round differently: runs that shall be equal to the last bit must use the same ones.
