@@ -24,7 +24,7 @@ pub use crew::Crew;
 pub use fault::Fault;
 pub use file::{load, save};
 pub use layer::{Draw, Init, Layer, Pass, Tensor};
-pub use model::{LayerCost, Model, Summary};
+pub use model::{LANES, LayerCost, Model, Summary};
 pub use peers::Peers;
 pub use spec::{LayerSpec, Spec};
 

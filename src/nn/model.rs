@@ -4,7 +4,7 @@ mod profile;
 
 use std::ops::Range;
 
-pub use profile::LayerCost;
+pub use profile::{LANES, LayerCost};
 
 use super::Tally;
 use super::layer::{Backward, Draw, Init, Layer, Pass, Tensor};

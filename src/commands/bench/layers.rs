@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::row::Row;
 use crate::comm::block;
-use crate::nn::LayerCost;
+use crate::nn::{LANES, LayerCost};
 
 /// Passes, as they are printed.
 const PASSES: [&str; 3] = ["forward", "grad params", "grad input"];
@@ -20,7 +20,8 @@ pub(super) fn table(row: &Row, peak: f64) -> String {
     )];
     for layer in &row.layers {
         let mut names = [layer.name.as_str(), layer.output.as_str()];
-        for (i, pass) in PASSES.iter().enumerate() {
+        for i in 0..3 {
+            let pass = pass(layer, i);
             let seconds = layer.seconds[i];
             if seconds == 0.0 {
                 continue;
@@ -63,7 +64,7 @@ pub(super) fn json(row: &Row, peak: f64) -> Value {
     let layer = |layer: &LayerCost| {
         let passes = (0..3).filter(|&i| layer.seconds[i] > 0.0).map(|i| {
             json!({
-                "pass": PASSES[i], "method": layer.methods[i],
+                "pass": pass(layer, i), "method": layer.methods[i],
                 "seconds": layer.seconds[i] / row.steps as f64,
                 "gflops": rate(layer, i, row) / 1e9, "peak_share": rate(layer, i, row) / peak,
             })
@@ -74,6 +75,14 @@ pub(super) fn json(row: &Row, peak: f64) -> Value {
         })
     };
     row.layers.iter().map(layer).collect()
+}
+
+/// What a pass is called.
+fn pass(layer: &LayerCost, i: usize) -> &'static str {
+    match (i, layer.methods[i]) {
+        (1, LANES) => "gradients",
+        _ => PASSES[i],
+    }
 }
 
 /// FLOP/s of a pass on one thread.

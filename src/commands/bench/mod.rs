@@ -106,9 +106,11 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             peak,
         ));
     }
-    for &ranks in &ranks {
+    // Rows that are finished, for those who wait; seen by all only where all are on one node.
+    let one_node = comm.local_size() == comm.size();
+    let finished = one_node.then(|| comm.shared(1)).transpose()?;
+    for (i, &ranks) in ranks.iter().enumerate() {
         let bench = comm.split(usize::from(comm.rank() >= ranks));
-        let done = comm.node().shared(1)?;
         for &batch in &settings.batches {
             if comm.rank() >= ranks {
                 continue;
@@ -126,18 +128,18 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             }
         }
         // Who does not take part sleeps: in a barrier it would take a core.
-        let done = &done.of(0)[0];
-        match comm.rank() {
-            0 => done.store(1, Ordering::Release),
-            _ => {
-                while done.load(Ordering::Acquire) == 0 {
-                    thread::sleep(Duration::from_millis(5));
-                }
+        if let Some(finished) = &finished {
+            let (finished, this) = (&finished.of(0)[0], i as u32 + 1);
+            if comm.rank() == 0 {
+                finished.store(this, Ordering::Release);
+            }
+            while finished.load(Ordering::Acquire) < this {
+                thread::sleep(Duration::from_millis(5));
             }
         }
         comm.barrier();
     }
-    Ok(())
+    finished.map_or(Ok(()), |finished| finished.close())
 }
 
 /// One row of the table; *collective*.

@@ -4,6 +4,9 @@ use super::Model;
 use crate::backend::cpu::conv2d::{Conv2d, Method, Pass};
 use crate::backend::cpu::{Scratch, Timed};
 
+/// How the first layers of small models work.
+pub const LANES: &str = "lanes";
+
 /// What a layer did while it was watched.
 #[derive(Clone, Debug)]
 pub struct LayerCost {
@@ -13,7 +16,7 @@ pub struct LayerCost {
     pub output: String,
     /// How its passes work, where there is a choice.
     pub methods: [&'static str; 3],
-    /// Seconds in each pass: forward, gradient of parameters, gradient of inputs.
+    /// Seconds in each pass: forward, gradient of parameters (in lanes: of both), gradient of inputs.
     pub seconds: [f64; 3],
     /// Floating-point operations of each pass for one sample; methods that save some are given those they save.
     pub flops: [f64; 3],
@@ -39,13 +42,21 @@ impl Model {
             let flops = layer.flops();
             // A model's first layer has no use for the gradient of its input.
             let back = stage.reads.map_or(0.0, |_| flops.grad_input);
+            let mut seconds = [Timed::Forward, Timed::GradParams, Timed::GradInput]
+                .map(|pass| times[pass as usize].as_secs_f64());
+            let mut flops = [flops.forward, flops.grad_params, back];
+            if methods[1] == LANES {
+                // In lanes, part of the work for both gradients is done once: they have one figure.
+                for parts in [&mut seconds, &mut flops] {
+                    parts[1] += std::mem::take(&mut parts[2]);
+                }
+            }
             costs.push(LayerCost {
                 name: format!("{i} {}", layer.name()),
                 output: layer.output().to_string(),
                 methods,
-                seconds: [Timed::Forward, Timed::GradParams, Timed::GradInput]
-                    .map(|pass| times[pass as usize].as_secs_f64()),
-                flops: [flops.forward, flops.grad_params, back],
+                seconds,
+                flops,
                 bytes: 4.0 * (stage.inputs + stage.outputs) as f64,
                 param_bytes: 4.0 * stage.range.len() as f64,
             });
@@ -58,7 +69,7 @@ impl Model {
         let done = self.head.as_ref().map_or(0, |head| head.layers);
         let layers = self.layers.iter().map(|layer| layer.convolution());
         let name = |(i, layer): (usize, Option<&Conv2d>)| match layer {
-            Some(_) if i < done => ["lanes"; 3],
+            Some(_) if i < done => [LANES; 3],
             Some(conv) => Pass::ALL.map(|pass| match conv.method(pass) {
                 Method::Gemm => "gemm",
                 Method::Direct => "direct",
