@@ -21,7 +21,7 @@ impl Dropout {
                 step: pass.draw.step,
                 rate: self.rate,
             };
-            mask.apply_in_place(pass.samples, values);
+            mask.apply(pass.samples, values);
         }
     }
 }

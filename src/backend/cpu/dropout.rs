@@ -22,27 +22,8 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Drops values of `x` on their way to `y`; row r of both belongs to the sample that `samples[r]` names.
-    /// The backward pass is the same call with `dy` and `dx`.
-    pub fn apply(self, samples: &[u64], x: &[f32], y: &mut [f32]) {
-        assert_eq!(x.len(), y.len(), "as many outputs as inputs");
-        let Some(len) = row_length(samples, x) else {
-            return;
-        };
-        let rows = x.chunks_exact(len).zip(y.chunks_exact_mut(len));
-        for (&sample, (x, y)) in samples.iter().zip(rows) {
-            let row = self.row(sample);
-            wide(|| {
-                let pairs = y.iter_mut().zip(x);
-                (0..)
-                    .zip(pairs)
-                    .for_each(|(i, (y, &x))| *y = x * row.factor(i));
-            });
-        }
-    }
-
-    /// [`Mask::apply`] in place.
-    pub fn apply_in_place(self, samples: &[u64], values: &mut [f32]) {
+    /// Drops some of `values`; row r belongs to the sample that `samples[r]` names. The backward pass is the same call.
+    pub fn apply(self, samples: &[u64], values: &mut [f32]) {
         let Some(len) = row_length(samples, values) else {
             return;
         };
@@ -124,7 +105,7 @@ mod tests {
 
     fn masks(mask: Mask, samples: &[u64], len: usize) -> Vec<f32> {
         let mut values = vec![1.0; samples.len() * len];
-        mask.apply_in_place(samples, &mut values);
+        mask.apply(samples, &mut values);
         values
     }
 
@@ -184,10 +165,9 @@ mod tests {
 
     #[test]
     fn the_backward_pass_drops_what_the_forward_pass_dropped() {
-        let (x, dy) = (vec![2.0; 300], vec![3.0; 300]);
-        let (mut y, mut dx) = (vec![9.0; 300], vec![9.0; 300]);
-        MASK.apply(&[5, 6], &x, &mut y);
-        MASK.apply(&[5, 6], &dy, &mut dx);
+        let (mut y, mut dx) = (vec![2.0; 300], vec![3.0; 300]);
+        MASK.apply(&[5, 6], &mut y);
+        MASK.apply(&[5, 6], &mut dx);
         assert!(y.iter().zip(&dx).all(|(y, dx)| y * 1.5 == *dx));
         assert_eq!(
             y[..150],
@@ -208,7 +188,7 @@ mod tests {
     #[test]
     fn a_nan_does_not_hide_behind_the_mask() {
         let mut values = [f32::NAN; 64];
-        MASK.apply_in_place(&[9], &mut values);
+        MASK.apply(&[9], &mut values);
         assert!(values.iter().all(|v| v.is_nan()));
     }
 

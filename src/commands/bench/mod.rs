@@ -21,7 +21,7 @@ use crate::exchange::{Exchange, Kind};
 use crate::nn::{Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
-use crate::train::{OnNan, Parts, Reduce, Times, Trainer};
+use crate::train::{OnNan, Parts, Reduce, Times, Trainer, budget};
 use crate::{Error, Result};
 
 /// More than are ever taken.
@@ -79,6 +79,15 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 classes,
                 least: 2 * most,
             };
+            // Before it is written: a slip of the finger must not fill the disk.
+            if let Some(have) = budget(comm)
+                && (set.least * shape.len()) as u64 > have
+            {
+                let problem = format!(
+                    "a step of {most} samples of {shape} does not fit into memory: give a smaller --batch"
+                );
+                return Err(Error::Usage(problem));
+            }
             (set.open(comm)?, set.name().to_owned())
         }
     };

@@ -101,16 +101,6 @@ impl Channels {
         }
     }
 
-    /// `dx = gamma · inv_std · dy`: the gradient in evaluation mode, where the statistics do not depend on x.
-    pub fn backward_of_run(self, dy: &[f32], stats: &Statistics, gamma: &[f32], dx: &mut [f32]) {
-        assert_eq!(dy.len(), dx.len(), "as many gradients out as in");
-        let planes = self.planes(dy).zip(dx.chunks_exact_mut(self.plane));
-        for ((dy, dx), c) in planes.zip(self.order()) {
-            let factor = gamma[c] * stats.inv_std[c];
-            wide(|| dx.iter_mut().zip(dy).for_each(|(dx, dy)| *dx = factor * dy));
-        }
-    }
-
     fn planes(self, x: &[f32]) -> std::slice::ChunksExact<'_, f32> {
         assert_eq!(x.len() % (self.c * self.plane), 0, "samples of {self:?}");
         x.chunks_exact(self.plane)
@@ -292,7 +282,7 @@ mod tests {
         };
         let mut stats = Statistics::new(2);
         stats.of_run(&running, 1.0);
-        let (mut y, mut dx) = ([9.0; 4], [9.0; 4]);
+        let mut y = [9.0; 4];
         g.forward(
             &[1.0, 3.0, 2.0, -2.0],
             &stats,
@@ -301,8 +291,6 @@ mod tests {
             &mut y,
         );
         assert_eq!(y, [0.5, 2.5, 5.0, 1.0]);
-        g.backward_of_run(&[1.0, 2.0, 3.0, 4.0], &stats, &[2.0, 4.0], &mut dx);
-        assert_eq!(dx, [1.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]
