@@ -8,7 +8,9 @@
 //!                      order)    scaled to f32)    ▼
 //!                                         Gradients ─▶ Exchange ─▶ Optimizer ─▶ parameters ─▶ model.h5
 //!                                                       │  NodeShared, AllReduce: all ranks take a step together
-//!                                                       └  OneSided: each rank by itself, through windows
+//!                                                       │  Backup: the first ranks that are ready take it
+//!                                                       │  OneSided: each rank by itself, on parameters of all
+//!                                                       └  Local: each rank by itself, averaged now and then
 //! ```
 //!
 //! One direction, no way back except the optimizer's update. The loop is [`train::train`] and fits on one screen.
@@ -19,7 +21,7 @@
 //! |---|---|---|
 //! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
 //! | [`commands`] | one file per command: wire the parts, run, print | |
-//! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], node-shared memory; on MPI and as threads | `mpi` |
+//! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
 //! | [`nn`] | layers and models over flat arenas, and the threads that share a batch | `rayon` |
@@ -38,7 +40,9 @@
 //! - Who owns what is one function, [`comm::block`], for data and parameters alike.
 //! - Which samples a step takes is a pure function of global numbers ([`data::Steps`]), also while the batch grows.
 //! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
-//! - Threads of a rank and ranks in shared memory are added up in their order: a run repeats itself bit for bit.
+//! - Threads of a rank and ranks in shared memory are added up by one binary tree: a run repeats itself bit for bit, and in
+//!   shards ([`nn::Sharded`]) gives the same bits on any number of ranks.
+//! - The updates of an asynchronous run have an order that can be recorded, and repeated ([`train::Replay`]).
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 
 pub mod backend;

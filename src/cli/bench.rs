@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::choice::{self, ModelArgs};
-use super::train::{ExchangeArg, PlacementArg, exchange};
+use super::exchange::ExchangeArgs;
 use super::{positive, positive_real, threads};
 use crate::Result;
 use crate::commands::bench::Settings;
@@ -39,12 +39,8 @@ pub(super) struct BenchTrain {
     /// How many of the ranks take part, such as 1,2,4 to see how speed grows with ranks [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     ranks: Vec<usize>,
-    /// How ranks agree.
-    #[arg(long, value_enum, default_value_t = ExchangeArg::Auto)]
-    exchange: ExchangeArg,
-    /// Who holds the parameters of a one-sided exchange.
-    #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
-    placement: PlacementArg,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
     /// How long each measurement takes, after a quarter of it to warm up.
     #[arg(long, value_name = "S", default_value = "5", value_parser = positive_real)]
     seconds: f64,
@@ -70,7 +66,7 @@ impl Bench {
             batches: typed.batch,
             threads: typed.threads,
             ranks: typed.ranks,
-            exchange: exchange(typed.exchange, typed.placement)?,
+            exchange: typed.exchange.resolve()?,
             seconds: typed.seconds,
             by_layer: typed.by_layer,
             tune: !typed.no_tune,

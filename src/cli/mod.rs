@@ -4,8 +4,10 @@ mod bench;
 mod choice;
 mod data;
 mod eval;
+mod exchange;
 mod model;
 mod optim;
+mod replay;
 mod train;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +33,7 @@ RUST_LOG=info (or debug) shows more of what happens.";
 enum Typed {
     Train(Box<train::Train>),
     Eval(eval::Eval),
+    Replay(replay::Replay),
     #[command(subcommand)]
     Data(data::Data),
     #[command(subcommand)]
@@ -55,6 +58,10 @@ pub fn parse() -> Result<Command> {
     });
     match cli.command {
         Typed::Train(typed) => typed.resolve().map(Box::new).map(Command::Train),
+        Typed::Replay(_) if launch.size > 1 => Err(Error::Usage(
+            "`phalanx replay` works in one process: start it without mpirun".into(),
+        )),
+        Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Data(_) if launch.size > 1 => Err(Error::Usage(
@@ -62,6 +69,22 @@ pub fn parse() -> Result<Command> {
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
+    }
+}
+
+/// The settings that a `train` command had, from its arguments behind the program's name.
+pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
+    let program = std::iter::once("phalanx");
+    let all = program.chain(arguments.iter().map(String::as_str));
+    let problem = |why: &dyn std::fmt::Display| {
+        Error::Usage(format!("the recorded command is not understood: {why}"))
+    };
+    match Cli::try_parse_from(all)
+        .map_err(|error| problem(&error))?
+        .command
+    {
+        Typed::Train(typed) => typed.resolve(),
+        _ => Err(problem(&"it does not train")),
     }
 }
 

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::choice::{self, ModelArgs};
+use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
 use super::{below_one, positive, positive_real, threads};
 use crate::Result;
 use crate::commands::train::{BatchSize, Growth, Settings};
 use crate::data::Length;
-use crate::exchange::{Kind, Placement};
+use crate::exchange::{Freedom, Kind, Placement};
 use crate::nn::Init;
 use crate::train::{OnNan, Reduce};
 use crate::{Error, commands};
@@ -74,13 +75,13 @@ pub(super) struct Train {
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
-    /// How ranks agree: every step together, in shared memory (node-shared) or by messages (all-reduce), or each rank by
-    /// itself through windows (one-sided); auto is node-shared on one node and all-reduce on several.
-    #[arg(long, value_enum, default_value_t = ExchangeArg::Auto)]
-    exchange: ExchangeArg,
-    /// Who holds the parameters of a one-sided exchange: every rank a block, or rank 0 all of them.
-    #[arg(long, value_enum, default_value_t = PlacementArg::Sharded)]
-    placement: PlacementArg,
+    #[command(flatten)]
+    exchange: ExchangeArgs,
+    #[command(flatten)]
+    shards: ShardArgs,
+    /// One-sided: record every update in the run folder, so that `phalanx replay RUN` can repeat the run bit for bit.
+    #[arg(long, help_heading = "Exchange")]
+    record: bool,
     /// Scale inputs to mean 0 and deviation 1 per channel, with the training set's figures.
     #[arg(long)]
     normalize: bool,
@@ -139,32 +140,20 @@ enum OnNanArg {
     Skip,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum ExchangeArg {
-    Auto,
-    NodeShared,
-    AllReduce,
-    OneSided,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(super) enum PlacementArg {
-    Sharded,
-    Rank0,
-}
-
-/// The exchange that two arguments name.
-pub(super) fn exchange(exchange: ExchangeArg, placement: PlacementArg) -> Result<Kind> {
-    match (exchange, placement) {
-        (ExchangeArg::OneSided, PlacementArg::Sharded) => Ok(Kind::OneSided(Placement::Sharded)),
-        (ExchangeArg::OneSided, PlacementArg::Rank0) => Ok(Kind::OneSided(Placement::Rank0)),
-        (_, PlacementArg::Rank0) => {
-            let problem = "--placement needs --exchange one-sided: the others have no owners";
+/// Refuses to record updates that have no order.
+fn check_record(record: bool, exchange: Kind) -> Result<()> {
+    let has_order = |freedom: Freedom| !freedom.racy && freedom.placement == Placement::Sharded;
+    match exchange {
+        _ if !record => Ok(()),
+        Kind::OneSided(freedom) if has_order(freedom) => Ok(()),
+        Kind::OneSided(_) => {
+            let problem = "--record needs exact additions in memory that ranks have in common: leave --racy and --placement out";
             Err(Error::Usage(problem.into()))
         }
-        (ExchangeArg::Auto, _) => Ok(Kind::Auto),
-        (ExchangeArg::NodeShared, _) => Ok(Kind::NodeShared),
-        (ExchangeArg::AllReduce, _) => Ok(Kind::AllReduce),
+        _ => {
+            let problem = "--record needs --exchange one-sided: a synchronous run repeats itself without a record";
+            Err(Error::Usage(problem.into()))
+        }
     }
 }
 
@@ -172,6 +161,12 @@ impl Train {
     pub(super) fn resolve(self) -> Result<Settings> {
         let endless = self.is_endless();
         self.check()?;
+        let exchange = self.exchange.resolve()?;
+        check_record(self.record, exchange)?;
+        if self.record && self.keep_best {
+            let problem = "--record and --keep-best do not go together: a replay ends where the run did, not at its best";
+            return Err(Error::Usage(problem.into()));
+        }
         Ok(commands::train::Settings {
             model: self.choice.resolve(self.model)?,
             data: self.data,
@@ -205,13 +200,15 @@ impl Train {
                 ReduceArg::Mean => Reduce::Mean,
                 ReduceArg::Sum => Reduce::Sum,
             },
-            exchange: exchange(self.exchange, self.placement)?,
+            exchange,
+            shards: self.shards.resolve(exchange)?,
+            record: self.record,
             normalize: self.normalize,
             on_nan: match self.on_nan {
                 OnNanArg::Stop => OnNan::Stop,
                 OnNanArg::Skip => OnNan::Skip,
             },
-            tune: !self.no_tune,
+            tune: !self.no_tune && !self.shards.is_reproducible(),
             init: match self.init {
                 InitArg::Uniform => Init::Uniform,
                 InitArg::He => Init::He,

@@ -6,24 +6,38 @@
 
 mod agree;
 mod cores;
+mod counters;
+mod gate;
 mod launcher;
 mod mpi;
+mod pause;
 mod rma;
 mod shared;
 mod slices;
+mod stripes;
 mod threads;
+mod tree;
 
 pub use agree::agree;
 pub use cores::cores;
+pub use counters::Counters;
+pub use gate::{Gate, Moving};
 pub use launcher::Launch;
 pub use mpi::{MpiComm, abort};
+pub use pause::Pause;
 pub use shared::Shared;
-pub use slices::{Round, Slices, Sums};
-pub use threads::{ThreadComm, run_ranks, threads_of_one_rank};
+pub use slices::{Division, Round, Slices, Sums};
+pub use stripes::{Stripes, stripe};
+pub use threads::{ThreadComm, run_nodes, run_ranks, threads_of_one_rank};
+pub use tree::tree_sum;
+pub(crate) use tree::{middle as tree_middle, plus};
 
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 
 use crate::Result;
+
+/// Values that are summed over ranks at once: enough to be worth a message, and few enough to stay in a cache.
+pub const BUCKET: usize = 1 << 18;
 
 /// A slice of one of the types that ranks exchange.
 pub enum Data<'a> {
@@ -62,7 +76,7 @@ pub enum Op {
     Max,
 }
 
-/// A group of ranks. Everything but the four questions about places is *collective*.
+/// A group of ranks. Everything but the four questions about places is *collective*: all ranks call it, in the same order.
 pub trait Comm {
     /// This rank's place in the group, from 0.
     fn rank(&self) -> usize;
@@ -78,14 +92,19 @@ pub trait Comm {
     fn all_reduce(&self, data: Data, op: Op);
     /// Replaces `data` on every rank by root's; call it through `broadcast`.
     fn broadcast_data(&self, data: Data, root: usize);
+    /// Replaces `data` by that of `peer`, of the same length, which gets this rank's; all ranks are in pairs. Call it
+    /// through `tree_sum`.
+    fn swap_data(&self, data: Data, peer: usize);
     /// Every rank's bytes, in rank order; lengths may differ.
     fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>>;
     /// The ranks that gave the same `color`, in the order they have here.
     fn split(&self, color: usize) -> Box<dyn Comm>;
     /// The ranks of this group on the same node.
     fn node(&self) -> Box<dyn Comm>;
-    /// Opens a copy of `init` and a counter at zero to one-sided access by every rank.
+    /// Opens a copy of `init` to one-sided access by every rank.
     fn window(&self, init: &[f32]) -> Result<Box<dyn Window>>;
+    /// `len` numbers on rank 0 that every rank counts with; call it through `counters`.
+    fn far_counters(&self, len: usize) -> Result<Box<dyn Counters>>;
     /// `len` zeroed cells on each rank that all ranks see; the group must be on one node.
     fn shared(&self, len: usize) -> Result<Shared>;
 }
@@ -107,6 +126,32 @@ impl dyn Comm + '_ {
         self.all_reduce(values.into(), Op::Max);
     }
 
+    /// As `sum`, by one binary tree over the ranks whatever MPI would do: the same bits on every rank, at every repetition,
+    /// and on any number of ranks that hold whole subtrees. Their number must be a power of two, P; costs log₂ P messages
+    /// of all values; *collective*.
+    pub fn tree_sum<T>(&self, values: &mut [T])
+    where
+        T: Copy + Default + AddAssign,
+        for<'a> Data<'a>: From<&'a mut [T]>,
+    {
+        assert!(self.size().is_power_of_two(), "a tree of whole pairs");
+        if self.size() == 1 {
+            return;
+        }
+        let mut theirs = vec![T::default(); values.len().min(BUCKET)];
+        for values in values.chunks_mut(BUCKET) {
+            let theirs = &mut theirs[..values.len()];
+            let mut distance = 1;
+            while distance < self.size() {
+                theirs.copy_from_slice(values);
+                self.swap_data((&mut *theirs).into(), self.rank() ^ distance);
+                let pairs = values.iter_mut().zip(&*theirs);
+                pairs.for_each(|(value, &other)| *value += other);
+                distance *= 2;
+            }
+        }
+    }
+
     /// Replaces `values` on every rank by root's; *collective*.
     pub fn broadcast<'a, T>(&self, root: usize, values: &'a mut [T])
     where
@@ -116,14 +161,12 @@ impl dyn Comm + '_ {
     }
 }
 
-/// Memory and a counter on each rank that any rank may use without its help.
+/// Memory on each rank that any rank may use without its help.
 pub trait Window {
     /// Reads `out.len()` values of `owner`'s memory from `offset`, each atomically.
     fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()>;
-    /// Adds `delta` into `owner`'s memory from `offset`, each element atomically.
-    fn add(&self, owner: usize, offset: usize, delta: &[f32]) -> Result<()>;
-    /// Adds `amount` to `owner`'s counter and returns what it was before.
-    fn fetch_add(&self, owner: usize, amount: u64) -> Result<u64>;
+    /// Adds `delta` into `owner`'s memory from `offset`, each element atomically, and copies the sums to `out`.
+    fn add(&self, owner: usize, offset: usize, delta: &[f32], out: &mut [f32]) -> Result<()>;
     /// Gives the memory back; *collective*. Dropped instead, it stays until the process ends.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -133,6 +176,17 @@ pub fn block(len: usize, size: usize, rank: usize) -> Range<usize> {
     let (base, extra) = (len / size, len % size);
     let start = rank * base + rank.min(extra);
     start..start + base + usize::from(rank < extra)
+}
+
+/// Where some of the `all` blocks of `0..len` begin and end, counted from the first of them.
+pub fn cuts(len: usize, all: usize, blocks: Range<usize>) -> Vec<usize> {
+    let end = match blocks.end {
+        0 => 0,
+        end => block(len, all, end - 1).end,
+    };
+    let starts = blocks.map(|i| block(len, all, i).start);
+    let begin = starts.clone().next().unwrap_or(end);
+    starts.chain([end]).map(|cut| cut - begin).collect()
 }
 
 #[cfg(test)]

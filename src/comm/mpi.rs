@@ -11,7 +11,7 @@ use mpi::environment::Universe;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
 
-use super::{Comm, Data, Op, Shared, Window, rma};
+use super::{Comm, Counters, Data, Op, Shared, Window, rma};
 use crate::{Error, Result};
 
 /// Elements handed to MPI in one call: its counts are C ints.
@@ -87,6 +87,15 @@ impl MpiComm {
         }
     }
 
+    fn swap<T: Equivalence + Copy>(&self, values: &mut [T], scratch: &mut Vec<T>, peer: usize) {
+        let peer = self.comm.process_at_rank(peer as i32);
+        for part in values.chunks_mut(MOST) {
+            scratch.clear();
+            scratch.extend_from_slice(part);
+            mpi::point_to_point::send_receive_into(&scratch[..], &peer, part, &peer);
+        }
+    }
+
     fn copy<T: Equivalence>(&self, values: &mut [T], root: usize) {
         let root = self.comm.process_at_rank(root as i32);
         for part in values.chunks_mut(MOST) {
@@ -141,6 +150,15 @@ impl Comm for MpiComm {
         }
     }
 
+    fn swap_data(&self, data: Data, peer: usize) {
+        let scratch = &mut *self.scratch.borrow_mut();
+        match data {
+            Data::F32(values) => self.swap(values, &mut scratch.f32, peer),
+            Data::F64(values) => self.swap(values, &mut scratch.f64, peer),
+            Data::U64(values) => self.swap(values, &mut scratch.u64, peer),
+        }
+    }
+
     fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>> {
         let mut counts = vec![0i32; self.size()];
         let count = i32::try_from(mine.len()).expect("gathered messages are far below 2 GiB");
@@ -184,6 +202,12 @@ impl Comm for MpiComm {
             self.universe.clone(),
             init,
         )?))
+    }
+
+    fn far_counters(&self, len: usize) -> Result<Box<dyn Counters>> {
+        let init = vec![0u64; if self.rank() == 0 { len } else { 0 }];
+        let window = rma::RmaWindow::new(&self.comm, self.universe.clone(), &init)?;
+        Ok(Box::new(window))
     }
 
     fn shared(&self, len: usize) -> Result<Shared> {

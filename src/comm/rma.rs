@@ -14,12 +14,10 @@ use mpi::raw::AsRaw;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Equivalence};
 
-use super::{Window, shared::Cells};
+use super::{Counters, Window, shared::Cells};
 use crate::{Error, Result};
 
-/// Bytes before the floats of a window: the counter, alone on its cache line.
-const HEAD: usize = 64;
-/// Floats in one call: counts are C ints, and MPI holds the target's lock during a call.
+/// Values in one call: counts are C ints, and MPI holds the target's lock during a call.
 const MOST: usize = 1 << 28;
 
 /// An MPI window in one shared lock-all epoch from birth to `close`.
@@ -74,37 +72,34 @@ impl Epoch {
     }
 }
 
-/// A counter and floats from `MPI_Win_allocate`, the only kind that Open MPI serves from shared memory inside a node.
-pub(super) struct RmaWindow {
+/// Numbers from `MPI_Win_allocate`, the only kind of window that Open MPI serves from shared memory inside a node.
+pub(super) struct RmaWindow<T> {
     epoch: Epoch,
     /// Added while reading: an accumulate of zeros is atomic with respect to `add`, a plain get is not.
-    zeros: RefCell<Vec<f32>>,
+    zeros: RefCell<Vec<T>>,
 }
 
-impl RmaWindow {
+impl<T: Equivalence + Copy + Default> RmaWindow<T> {
     pub(super) fn new(
         comm: &SimpleCommunicator,
         universe: Rc<Universe>,
-        init: &[f32],
+        init: &[T],
     ) -> Result<Self> {
-        let bytes = HEAD + size_of_val(init);
-        let mut base: *mut u8 = ptr::null_mut();
-        // SAFETY: both out-pointers outlive the call; MPI owns the memory, which holds `bytes` bytes, and no rank can
-        // reach it before the barrier in `open`.
+        let mut base: *mut T = ptr::null_mut();
+        // SAFETY: both out-pointers outlive the call; MPI owns the memory, which holds as many values as `init`, and no
+        // rank can reach it before the barrier in `open`.
         let epoch = unsafe {
             let mut win = ffi::RSMPI_WIN_NULL;
             let out = (&raw mut base).cast::<c_void>();
-            let (size, info) = (bytes as ffi::MPI_Aint, ffi::RSMPI_INFO_NULL);
+            let (size, info) = (size_of_val(init) as ffi::MPI_Aint, ffi::RSMPI_INFO_NULL);
+            let unit = size_of::<T>() as c_int;
             check(
                 "MPI_Win_allocate",
-                ffi::MPI_Win_allocate(size, 1, info, comm.as_raw(), out, &mut win),
+                ffi::MPI_Win_allocate(size, unit, info, comm.as_raw(), out, &mut win),
             )?;
-            base.write_bytes(0, HEAD);
-            ptr::copy_nonoverlapping(
-                init.as_ptr().cast::<u8>(),
-                base.add(HEAD),
-                size_of_val(init),
-            );
+            if !init.is_empty() {
+                ptr::copy_nonoverlapping(init.as_ptr(), base, init.len());
+            }
             Epoch::open(win, comm, universe)?
         };
         Ok(Self {
@@ -112,81 +107,68 @@ impl RmaWindow {
             zeros: RefCell::default(),
         })
     }
-}
 
-/// Where element `offset` of the floats is, in bytes from the start of the window.
-fn place(offset: usize) -> ffi::MPI_Aint {
-    (HEAD + offset * size_of::<f32>()) as ffi::MPI_Aint
-}
+    /// Adds `delta` to `owner`'s values from `offset` on and copies what was there before to `out`; at most `MOST` values.
+    fn fetch_add(&self, owner: usize, offset: usize, delta: &[T], out: &mut [T]) -> Result<()> {
+        let kind = T::equivalent_datatype().as_raw();
+        let (n, at) = (delta.len() as c_int, offset as ffi::MPI_Aint);
+        assert!(delta.len() == out.len() && delta.len() <= MOST);
+        let (from, to) = (delta.as_ptr().cast(), out.as_mut_ptr().cast());
+        let (rank, win) = (owner as c_int, self.epoch.win);
+        // SAFETY: `delta` and `out` hold n values and are borrowed until the flush completes the transfer.
+        let code = unsafe {
+            let op = ffi::RSMPI_SUM;
+            ffi::MPI_Get_accumulate(from, n, kind, to, n, kind, rank, at, n, kind, op, win)
+        };
+        check("MPI_Get_accumulate", code)?;
+        self.epoch.flush(owner)
+    }
 
-impl Window for RmaWindow {
-    fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()> {
-        let kind = f32::equivalent_datatype().as_raw();
+    /// Copies `owner`'s values from `offset` on to `out`, each atomically.
+    fn fetch(&self, owner: usize, offset: usize, out: &mut [T]) -> Result<()> {
         let mut zeros = self.zeros.borrow_mut();
         if zeros.len() < out.len().min(MOST) {
-            zeros.resize(out.len().min(MOST), 0.0);
+            zeros.resize(out.len().min(MOST), T::default());
         }
-        for (i, part) in out.chunks_mut(MOST).enumerate() {
-            let (n, at) = (part.len() as c_int, place(offset + i * MOST));
-            let (from, to) = (zeros.as_ptr().cast(), part.as_mut_ptr().cast());
-            // SAFETY: `zeros` and `part` hold n floats and are borrowed until the flush completes the transfer.
-            let code = unsafe {
-                let (op, win) = (ffi::RSMPI_SUM, self.epoch.win);
-                ffi::MPI_Get_accumulate(
-                    from,
-                    n,
-                    kind,
-                    to,
-                    n,
-                    kind,
-                    owner as c_int,
-                    at,
-                    n,
-                    kind,
-                    op,
-                    win,
-                )
-            };
-            check("MPI_Get_accumulate", code)?;
-            self.epoch.flush(owner)?;
+        let parts = out.chunks_mut(MOST).enumerate();
+        for (i, part) in parts {
+            self.fetch_add(owner, offset + i * MOST, &zeros[..part.len()], part)?;
+        }
+        Ok(())
+    }
+}
+
+impl Window for RmaWindow<f32> {
+    fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()> {
+        self.fetch(owner, offset, out)
+    }
+
+    fn add(&self, owner: usize, offset: usize, delta: &[f32], out: &mut [f32]) -> Result<()> {
+        let parts = delta.chunks(MOST).zip(out.chunks_mut(MOST));
+        for (i, (delta, out)) in parts.enumerate() {
+            self.fetch_add(owner, offset + i * MOST, delta, out)?;
+            // The owner's memory holds the same sum of the same two numbers.
+            let pairs = out.iter_mut().zip(delta);
+            pairs.for_each(|(value, change)| *value += change);
         }
         Ok(())
     }
 
-    fn add(&self, owner: usize, offset: usize, delta: &[f32]) -> Result<()> {
-        let kind = f32::equivalent_datatype().as_raw();
-        for (i, part) in delta.chunks(MOST).enumerate() {
-            let (n, at) = (part.len() as c_int, place(offset + i * MOST));
-            // SAFETY: `part` holds n floats and is borrowed until the flush completes the transfer.
-            let code = unsafe {
-                let (from, op, win) = (part.as_ptr().cast(), ffi::RSMPI_SUM, self.epoch.win);
-                ffi::MPI_Accumulate(from, n, kind, owner as c_int, at, n, kind, op, win)
-            };
-            check("MPI_Accumulate", code)?;
-            self.epoch.flush(owner)?;
-        }
-        Ok(())
+    fn close(mut self: Box<Self>) -> Result<()> {
+        self.epoch.close()
+    }
+}
+
+/// Counters on rank 0.
+impl Counters for RmaWindow<u64> {
+    fn add(&self, i: usize, amount: u64) -> Result<u64> {
+        let mut before = [0];
+        self.fetch_add(0, i, &[amount], &mut before)?;
+        Ok(before[0])
     }
 
-    fn fetch_add(&self, owner: usize, amount: u64) -> Result<u64> {
-        let kind = u64::equivalent_datatype().as_raw();
-        let mut before = 0u64;
-        // SAFETY: `amount` and `before` outlive the flush; the counter is the first eight bytes of every window.
-        let code = unsafe {
-            let (from, to) = ((&raw const amount).cast(), (&raw mut before).cast());
-            ffi::MPI_Fetch_and_op(
-                from,
-                to,
-                kind,
-                owner as c_int,
-                0,
-                ffi::RSMPI_SUM,
-                self.epoch.win,
-            )
-        };
-        check("MPI_Fetch_and_op", code)?;
-        self.epoch.flush(owner)?;
-        Ok(before)
+    fn read(&self, out: &mut [u64]) -> Result<()> {
+        self.fetch(0, 0, out)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

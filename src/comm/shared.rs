@@ -1,6 +1,7 @@
 //! Memory that all ranks of a node see, as cells that are only ever touched atomically.
+#![allow(unsafe_code)]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::Result;
 
@@ -22,6 +23,20 @@ impl Shared {
     /// The cells that local rank `owner` brought.
     pub fn of(&self, owner: usize) -> &[AtomicU32] {
         self.0.of(owner)
+    }
+
+    /// A number of 64 bits somewhere in the first three of `owner`'s cells from `offset` on; it begins at zero. Nobody may
+    /// use these cells otherwise.
+    ///
+    /// # Panics
+    /// Panics if there are fewer than three cells.
+    pub fn wide(&self, owner: usize, offset: usize) -> &AtomicU64 {
+        let cells = &self.of(owner)[offset..][..3];
+        // Mappings are aligned to pages in every process alike, so that all ranks find the same place.
+        let odd = cells.as_ptr().addr() % align_of::<AtomicU64>() / size_of::<AtomicU32>();
+        // SAFETY: the two cells from `odd` on are eight bytes, aligned, alive as long as these cells, and by contract only
+        // ever used as this number.
+        unsafe { &*cells[odd..].as_ptr().cast::<AtomicU64>() }
     }
 
     /// Gives the memory back; *collective*. Dropped instead, it stays until the process ends.

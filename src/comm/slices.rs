@@ -2,17 +2,16 @@
 #![allow(unsafe_code)]
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Comm, Shared, block};
+use super::{Comm, Pause, Shared, block, tree_sum};
 use crate::Result;
 
 /// Cells before a rank's numbers: how often it has arrived, alone on its cache lines.
 const HEAD: usize = 32;
-/// Looks at a peer before the core is offered to others: ranks may be more than cores.
-const LOOKS: u32 = 300;
 
 /// Parameters that all ranks of a node have in common, and gradients of each; each rank moves its slice of the
 /// parameters by the sum of everybody's gradients.
@@ -21,15 +20,35 @@ const LOOKS: u32 = 300;
 /// parameters; between them, it reads everybody's gradients and writes its own slice of the parameters; behind them, it
 /// reads parameters again. In no phase does a rank read what another may write: that is what lets plain slices, which
 /// compilers turn into vectors, take the place of atomics.
-pub struct Slices<'c> {
-    comm: &'c dyn Comm,
+pub struct Slices {
+    comm: Rc<dyn Comm>,
     memory: Shared,
     /// Parameters.
     len: usize,
+    /// How they are divided.
+    division: Division,
     /// Values behind a rank's gradients.
     tail: usize,
     /// Meetings so far.
     met: u32,
+}
+
+/// How parameters are divided into slices.
+#[derive(Clone, Copy, Debug)]
+pub struct Division {
+    /// Ranks of the node that own a slice, the first ones; a multiple of them are `leaves`.
+    pub owners: usize,
+    /// Blocks of the parameters that slices consist of, as many on any number of ranks.
+    pub leaves: usize,
+}
+
+impl Division {
+    /// The leaves of the slice of a rank of the node.
+    pub fn of(self, rank: usize) -> Range<usize> {
+        let each = self.leaves / self.owners;
+        let owned = |rank: usize| rank.min(self.owners) * each;
+        owned(rank)..owned(rank + 1)
+    }
 }
 
 /// The phase in which parameters move.
@@ -41,17 +60,23 @@ pub struct Round<'a> {
     sums: Sums<'a>,
 }
 
-/// Sums over ranks, in rank order.
+/// Sums over ranks, by the tree over ranks.
 #[derive(Clone, Copy)]
 pub struct Sums<'a> {
-    slices: &'a Slices<'a>,
+    slices: &'a Slices,
     at: usize,
+    len: usize,
 }
 
-impl<'c> Slices<'c> {
-    /// Puts `params` into shared memory, with room for each rank's gradients and a `tail` behind them; all ranks must be
-    /// on one node; *collective*.
-    pub fn new(comm: &'c dyn Comm, params: &[f32], tail: usize) -> Result<Self> {
+impl Slices {
+    /// Puts `params` into shared memory, with room for each rank's gradients and a `tail` behind them; `comm` must be
+    /// ranks of one node; *collective*.
+    pub fn new(
+        comm: Rc<dyn Comm>,
+        params: &[f32],
+        tail: usize,
+        division: Division,
+    ) -> Result<Self> {
         let len = params.len();
         // The first rank brings the parameters.
         let extra = if comm.rank() == 0 { len } else { 0 };
@@ -60,10 +85,11 @@ impl<'c> Slices<'c> {
             comm,
             memory,
             len,
+            division,
             tail,
             met: 0,
         };
-        if comm.rank() == 0 {
+        if slices.comm.rank() == 0 {
             let place = slices.place();
             // SAFETY: nobody reads parameters before the meeting.
             unsafe { slices.own(place) }.copy_from_slice(params);
@@ -99,15 +125,30 @@ impl<'c> Slices<'c> {
     /// waiting for others.
     pub fn round(&mut self, work: impl FnOnce(Round)) -> Duration {
         let first = self.meet();
-        let mine = block(self.len, self.comm.size(), self.comm.rank());
+        let mine = self.mine();
         let (at, start) = (mine.start, self.place().start);
         let cells = &self.memory.of(0)[start + mine.start..start + mine.end];
         // SAFETY: between the meetings this rank alone touches its slice of the parameters.
         let params =
             unsafe { slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) };
-        let sums = Sums { slices: self, at };
+        let len = cells.len();
+        let sums = Sums {
+            slices: self,
+            at,
+            len,
+        };
         work(Round { params, at, sums });
         first + self.meet()
+    }
+
+    /// This rank's slice.
+    fn mine(&self) -> Range<usize> {
+        let leaves = self.division.of(self.comm.rank());
+        let start = |leaf: usize| match leaf {
+            leaf if leaf == self.division.leaves => self.len,
+            leaf => block(self.len, self.division.leaves, leaf).start,
+        };
+        start(leaves.start)..start(leaves.end)
     }
 
     /// Where the first rank's cells hold the parameters.
@@ -123,15 +164,10 @@ impl<'c> Slices<'c> {
         let arrivals = |rank: usize| -> &AtomicU32 { &self.memory.of(rank)[0] };
         arrivals(self.comm.rank()).store(self.met, Ordering::Release);
         for rank in 0..self.comm.size() {
-            let mut looks = 0;
+            let mut pause = Pause::default();
             // A peer is at most one meeting ahead, so it is late exactly if it is one behind.
             while arrivals(rank).load(Ordering::Acquire) == self.met.wrapping_sub(1) {
-                looks += 1;
-                if looks < LOOKS {
-                    std::hint::spin_loop()
-                } else {
-                    std::thread::yield_now()
-                }
+                pause.once();
             }
         }
         start.elapsed()
@@ -165,7 +201,7 @@ impl<'a> Round<'a> {
     }
 }
 
-impl Sums<'_> {
+impl<'a> Sums<'a> {
     /// The sums of gradients in a range, counted from this rank's slice on.
     pub fn grads(self, range: Range<usize>, sums: &mut [f32]) {
         self.add_up(self.at + range.start..self.at + range.end, sums);
@@ -177,17 +213,32 @@ impl Sums<'_> {
         self.add_up(len..len + self.slices.tail, sums);
     }
 
-    fn add_up(self, range: Range<usize>, sums: &mut [f32]) {
-        for peer in 0..self.slices.comm.size() {
-            // SAFETY: only rounds give sums, and in them nobody writes gradients.
-            let theirs = unsafe { (self.slices).of(peer, HEAD + range.start..HEAD + range.end) };
-            match peer {
-                0 => sums.copy_from_slice(theirs),
-                _ => sums
-                    .iter_mut()
-                    .zip(theirs)
-                    .for_each(|(sum, value)| *sum += value),
-            }
+    /// Replaces this rank's own gradients in its slice by the sums, passes them to `change` bucket by bucket, and gives
+    /// them. Nobody else reads them in this round.
+    pub fn settle(self, bucket: usize, mut change: impl FnMut(&mut [f32])) -> &'a [f32] {
+        let (rank, start) = (self.slices.comm.rank(), HEAD + self.at);
+        let cells = &self.slices.memory.of(rank)[start..start + self.len];
+        let mut sums = vec![0.0; bucket.min(self.len)];
+        for begin in (0..self.len).step_by(bucket.max(1)) {
+            let range = begin..self.len.min(begin + bucket);
+            let sums = &mut sums[..range.len()];
+            self.grads(range.clone(), sums);
+            change(sums);
+            let place = cells[range].as_ptr().cast_mut().cast();
+            // SAFETY: between the meetings this rank alone reads or writes its slice of its own gradients, and no
+            // reference to them is alive here.
+            unsafe { slice::from_raw_parts_mut(place, sums.len()) }.copy_from_slice(sums);
         }
+        // SAFETY: as above; whoever calls reads them until the round ends and writes them no more.
+        unsafe { self.slices.of(rank, start..start + self.len) }
+    }
+
+    fn add_up(self, range: Range<usize>, sums: &mut [f32]) {
+        let part = |peer: usize| {
+            // SAFETY: only rounds give sums, and in them nobody writes gradients, but a rank its own slice of its own,
+            // which it reads here before.
+            unsafe { (self.slices).of(peer, HEAD + range.start..HEAD + range.end) }
+        };
+        tree_sum(self.slices.comm.size(), part, sums);
     }
 }

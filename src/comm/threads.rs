@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, RwLock};
 use std::time::Duration;
 
 use super::shared::Cells;
-use super::{Comm, Data, Op, Shared, Window};
+use super::{Comm, Counters, Data, Op, Shared, Window};
 use crate::Result;
 
 /// Why a lock is never poisoned: ranks leave by panic only between locks.
@@ -20,10 +20,13 @@ type Parcel = Option<Box<dyn Any + Send>>;
 struct Group {
     meeting: Meeting,
     parcels: Vec<Mutex<Parcel>>,
+    /// The node that each is said to be on.
+    nodes: Vec<usize>,
 }
 
 impl Group {
-    fn new(size: usize, failed: Arc<AtomicBool>) -> Arc<Self> {
+    fn new(nodes: Vec<usize>, failed: Arc<AtomicBool>) -> Arc<Self> {
+        let size = nodes.len();
         let meeting = Meeting {
             size,
             state: Mutex::default(),
@@ -33,6 +36,7 @@ impl Group {
         Arc::new(Self {
             meeting,
             parcels: (0..size).map(|_| Mutex::new(None)).collect(),
+            nodes,
         })
     }
 }
@@ -89,7 +93,7 @@ pub struct ThreadComm {
 
 /// The places of `size` threads that work together, in their order.
 pub fn threads_of_one_rank(size: usize) -> Vec<ThreadComm> {
-    let group = Group::new(size, Arc::default());
+    let group = Group::new(vec![0; size], Arc::default());
     let place = |rank| ThreadComm {
         rank,
         group: group.clone(),
@@ -102,8 +106,17 @@ pub fn threads_of_one_rank(size: usize) -> Vec<ThreadComm> {
 /// # Panics
 /// Panics if any rank does.
 pub fn run_ranks<T: Send>(size: usize, body: impl Fn(&dyn Comm) -> T + Sync) -> Vec<T> {
+    run_nodes(&vec![0; size], body)
+}
+
+/// As `run_ranks`, with ranks that are to believe that they are on these nodes: they have no memory in common with ranks
+/// of other nodes.
+///
+/// # Panics
+/// Panics if any rank does.
+pub fn run_nodes<T: Send>(nodes: &[usize], body: impl Fn(&dyn Comm) -> T + Sync) -> Vec<T> {
     let failed = Arc::new(AtomicBool::new(false));
-    let group = Group::new(size, failed.clone());
+    let group = Group::new(nodes.to_vec(), failed.clone());
     std::thread::scope(|scope| {
         let spawn = |rank| {
             let (group, body, alarm) = (group.clone(), &body, Alarm(failed.clone()));
@@ -112,7 +125,7 @@ pub fn run_ranks<T: Send>(size: usize, body: impl Fn(&dyn Comm) -> T + Sync) -> 
                 body(&ThreadComm { rank, group })
             })
         };
-        let ranks: Vec<_> = (0..size).map(spawn).collect();
+        let ranks: Vec<_> = (0..nodes.len()).map(spawn).collect();
         ranks
             .into_iter()
             .map(|rank| rank.join().expect("a rank panicked"))
@@ -181,11 +194,15 @@ impl Comm for ThreadComm {
     }
 
     fn local_rank(&self) -> usize {
-        self.rank
+        let nodes = &self.group.nodes;
+        let before = nodes[..self.rank].iter();
+        before.filter(|&&node| node == nodes[self.rank]).count()
     }
 
     fn local_size(&self) -> usize {
-        self.size()
+        let nodes = &self.group.nodes;
+        let all = nodes.iter();
+        all.filter(|&&node| node == nodes[self.rank]).count()
     }
 
     fn barrier(&self) {
@@ -208,6 +225,14 @@ impl Comm for ThreadComm {
         }
     }
 
+    fn swap_data(&self, data: Data, peer: usize) {
+        match data {
+            Data::F32(values) => self.copy(values, peer),
+            Data::F64(values) => self.copy(values, peer),
+            Data::U64(values) => self.copy(values, peer),
+        }
+    }
+
     fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>> {
         let mut all = Vec::with_capacity(self.size());
         self.share(mine.to_vec(), |_, theirs| all.push(theirs.clone()));
@@ -220,10 +245,12 @@ impl Comm for ThreadComm {
         let groups = self.of_first(|| {
             let mut groups: HashMap<usize, Arc<Group>> = HashMap::new();
             for &color in &colors {
-                let size = colors.iter().filter(|&&other| other == color).count();
+                let members = colors.iter().zip(&self.group.nodes);
+                let nodes = members.filter(|(other, _)| **other == color);
+                let nodes = nodes.map(|(_, &node)| node).collect();
                 groups
                     .entry(color)
-                    .or_insert_with(|| Group::new(size, self.group.meeting.failed.clone()));
+                    .or_insert_with(|| Group::new(nodes, self.group.meeting.failed.clone()));
             }
             groups
         });
@@ -238,22 +265,46 @@ impl Comm for ThreadComm {
     }
 
     fn node(&self) -> Box<dyn Comm> {
-        self.split(0)
+        self.split(self.group.nodes[self.rank])
     }
 
     fn window(&self, init: &[f32]) -> Result<Box<dyn Window>> {
         let window =
             self.of_first(|| ThreadWindow((0..self.size()).map(|_| Arc::default()).collect()));
-        *window.0[self.rank].floats.write().expect(UNPOISONED) = init.to_vec();
+        *window.0[self.rank].write().expect(UNPOISONED) = init.to_vec();
         self.barrier();
         Ok(Box::new(window))
     }
 
+    fn far_counters(&self, len: usize) -> Result<Box<dyn Counters>> {
+        let all: Arc<[AtomicU64]> = self.of_first(|| (0..len).map(|_| AtomicU64::new(0)).collect());
+        Ok(Box::new(ThreadCounters(all)))
+    }
+
     fn shared(&self, len: usize) -> Result<Shared> {
+        assert_eq!(self.local_size(), self.size(), "memory of one node");
         let mine: Arc<[AtomicU32]> = (0..len).map(|_| AtomicU32::new(0)).collect();
         let mut all = Vec::with_capacity(self.size());
         self.share(mine, |_, theirs| all.push(theirs.clone()));
         Ok(Shared(Box::new(ThreadCells(all))))
+    }
+}
+
+struct ThreadCounters(Arc<[AtomicU64]>);
+
+impl Counters for ThreadCounters {
+    fn add(&self, i: usize, amount: u64) -> Result<u64> {
+        Ok(self.0[i].fetch_add(amount, Ordering::AcqRel))
+    }
+
+    fn read(&self, out: &mut [u64]) -> Result<()> {
+        let pairs = out.iter_mut().zip(&*self.0);
+        pairs.for_each(|(value, counter)| *value = counter.load(Ordering::Acquire));
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -269,35 +320,26 @@ impl Cells for ThreadCells {
     }
 }
 
-/// What one rank opened to the others.
-#[derive(Default)]
-struct Opened {
-    floats: RwLock<Vec<f32>>,
-    counter: AtomicU64,
-}
-
+/// What each rank opened to the others.
 #[derive(Clone)]
-struct ThreadWindow(Vec<Arc<Opened>>);
+struct ThreadWindow(Vec<Arc<RwLock<Vec<f32>>>>);
 
 impl Window for ThreadWindow {
     fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()> {
-        let floats = self.0[owner].floats.read().expect(UNPOISONED);
+        let floats = self.0[owner].read().expect(UNPOISONED);
         out.copy_from_slice(&floats[offset..][..out.len()]);
         Ok(())
     }
 
-    fn add(&self, owner: usize, offset: usize, delta: &[f32]) -> Result<()> {
-        let mut floats = self.0[owner].floats.write().expect(UNPOISONED);
+    fn add(&self, owner: usize, offset: usize, delta: &[f32], out: &mut [f32]) -> Result<()> {
+        let mut floats = self.0[owner].write().expect(UNPOISONED);
         let place = &mut floats[offset..][..delta.len()];
         place
             .iter_mut()
             .zip(delta)
             .for_each(|(value, change)| *value += change);
+        out.copy_from_slice(place);
         Ok(())
-    }
-
-    fn fetch_add(&self, owner: usize, amount: u64) -> Result<u64> {
-        Ok(self.0[owner].counter.fetch_add(amount, Ordering::Relaxed))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

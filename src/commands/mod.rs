@@ -4,6 +4,7 @@ pub mod bench;
 pub mod data;
 pub mod eval;
 pub mod model;
+pub mod replay;
 mod report;
 pub mod train;
 
@@ -21,6 +22,8 @@ pub enum Command {
     Train(Box<train::Settings>),
     /// `phalanx eval`.
     Eval(eval::Settings),
+    /// `phalanx replay`.
+    Replay(replay::Settings),
     /// `phalanx data`.
     Data(data::Action),
     /// `phalanx bench`.
@@ -37,6 +40,10 @@ pub fn main() -> ExitCode {
         Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Model(settings) => model::run(&settings),
+        Command::Replay(settings) => {
+            one_blas_thread();
+            replay::run(&settings)
+        }
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();

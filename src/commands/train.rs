@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::{report, warn_if_crowded};
+use super::{replay, report, warn_if_crowded};
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
-use crate::exchange::Kind;
-use crate::nn::{self, Crew, Init, zoo::Choice};
+use crate::exchange::{self, Kind};
+use crate::nn::{self, Crew, Init, Model, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{
@@ -91,6 +91,10 @@ pub struct Settings {
     pub reduce: Reduce,
     /// How ranks agree.
     pub exchange: Kind,
+    /// The shards that steps are computed in, where results are not to depend on the number of ranks.
+    pub shards: Option<usize>,
+    /// Whether every update is recorded.
+    pub record: bool,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
     /// What becomes of a step that is not finite.
@@ -127,9 +131,10 @@ impl Settings {
 
     /// The most samples of a step, were memory without end; refuses growth and measurement that these ranks cannot do.
     fn limit(&self, steps: &Steps, exchange: Kind, ranks: usize) -> Result<usize> {
-        if self.measures_noise() && (ranks < 2 || !exchange.is_synchronous()) {
+        let alone = ranks < 2 && self.shards.is_none();
+        if self.measures_noise() && (alone || !exchange.is_lockstep()) {
             let problem = "the gradient noise scale compares the gradients of ranks that take a step together: \
-                it needs 2 ranks or more and an exchange other than one-sided";
+                it needs 2 ranks or more, and an exchange in which they do";
             return Err(Error::Usage(problem.into()));
         }
         let batch = steps.batch(0);
@@ -176,10 +181,13 @@ pub(super) struct Plan {
     pub(super) validation: Option<Dataset>,
     pub(super) scaling: Scaling,
     pub(super) exchange: Kind,
+    /// Why this exchange, where it was chosen.
+    pub(super) why: Option<String>,
     /// Before the batch has grown by noise.
     pub(super) steps: Steps,
-    /// The most samples of a step.
+    /// The most samples of a step, and what that would be were memory without end.
     pub(super) limit: usize,
+    asked: usize,
     pub(super) schedule: Schedule,
     pub(super) eval_every: Every,
     pub(super) log_every: u64,
@@ -187,9 +195,12 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The plan and its models; `memory` is what each rank may take, where that is known.
-    fn new(comm: &dyn Comm, settings: &Settings, memory: Option<u64>) -> Result<(Self, Crew)> {
-        let ranks = comm.size();
-        let exchange = settings.exchange.resolve(comm)?;
+    pub(super) fn new(
+        ranks: usize,
+        settings: &Settings,
+        memory: Option<u64>,
+    ) -> Result<(Self, Crew)> {
+        let exchange = settings.exchange;
         let whole = Dataset::open(&settings.data)?;
         let (data, validation) = match settings.validation {
             Some(share) => {
@@ -219,6 +230,7 @@ impl Plan {
         let mut schedule = settings.schedule(batch)?;
         let limit = settings.limit(&steps, exchange, ranks)?;
         let model = settings.model.build(data.shape, data.classes)?;
+        settings.check_shards(&model, ranks)?;
         let team = if exchange.is_synchronous() { ranks } else { 1 };
         // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
         let copies = settings.threads as u64 + u64::from(settings.keep_best);
@@ -229,12 +241,6 @@ impl Plan {
         }
         let asked = limit;
         let limit = need.limit(memory, (batch, asked), team, data.len())?;
-        if limit < asked && comm.rank() == 0 {
-            log::warn!(
-                "the batch grows to {limit} samples at most: {asked} would need more than the {} of memory that a rank may take",
-                readable(memory.unwrap_or(0))
-            );
-        }
         if settings.grow == Some(Growth::Schedule) {
             schedule.grow(&mut steps, limit);
         }
@@ -251,8 +257,10 @@ impl Plan {
             validation,
             scaling,
             exchange,
+            why: None,
             steps,
             limit,
+            asked,
             schedule,
             eval_every,
             log_every,
@@ -261,16 +269,81 @@ impl Plan {
     }
 }
 
+impl Settings {
+    /// Refuses shards that threads cannot share, or that a model computes across.
+    fn check_shards(&self, model: &Model, ranks: usize) -> Result<()> {
+        let Some(shards) = self.shards else {
+            return Ok(());
+        };
+        let threads = self.threads;
+        if !shards.is_multiple_of(ranks * threads) {
+            return Err(Error::Usage(format!(
+                "--reproducible divides a step into {shards} shards, and {ranks} ranks of {threads} threads cannot share them equally"
+            )));
+        }
+        if model.spec.sums_across_ranks() {
+            let problem = "--reproducible computes every shard by itself: batch normalisation across ranks cannot be in it";
+            return Err(Error::Usage(problem.into()));
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Settles which exchange it is, where that was left open; *collective*.
+    fn choose_exchange(
+        &mut self,
+        comm: &dyn Comm,
+        settings: &Settings,
+        params: usize,
+    ) -> Result<()> {
+        if self.exchange != Kind::Auto {
+            return Ok(());
+        }
+        self.exchange = Kind::NodeShared;
+        if settings.tune && comm.size() > 1 {
+            let (kind, why) = exchange::fastest(comm, params)?;
+            (self.exchange, self.why) = (kind, Some(why));
+        }
+        Ok(())
+    }
+}
+
+/// The path that rank 0 has, on every rank; *collective*.
+fn everywhere(comm: &dyn Comm, path: Option<PathBuf>) -> PathBuf {
+    let bytes = path.map(|path| path.into_os_string().into_encoded_bytes());
+    let all = comm.gather(&bytes.unwrap_or_default());
+    PathBuf::from(String::from_utf8_lossy(&all[0]).into_owned())
+}
+
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    settings.exchange.check(comm, settings.shards)?;
+    if settings.record && comm.local_size() < comm.size() {
+        let problem = "--record needs all ranks on one node: between nodes updates have no order";
+        return Err(Error::Usage(problem.into()));
+    }
     let memory = budget(comm);
-    let (plan, mut crew) = agree(comm, Plan::new(comm, settings, memory))?;
+    let (mut plan, mut crew) = agree(comm, Plan::new(comm.size(), settings, memory))?;
     warn_if_crowded(comm, settings.threads);
+    if plan.limit < plan.asked && comm.rank() == 0 {
+        log::warn!(
+            "the batch grows to {} samples at most: {} would need more than the {} of memory that a rank may take",
+            plan.limit,
+            plan.asked,
+            readable(memory.unwrap_or(0))
+        );
+    }
+    plan.choose_exchange(comm, settings, crew.model().params())?;
+    let mut choices = Vec::new();
     if settings.tune {
         let alone = !plan.exchange.is_synchronous();
         let team = if alone { 1 } else { comm.size() };
         let share = plan.steps.batch(0).div_ceil(team);
-        crew.tune(share, |choices| comm.broadcast(0, choices));
+        crew.tune(share, |found| {
+            comm.broadcast(0, &mut *found);
+            choices = found.to_vec();
+        });
     }
     let scaling = plan.scaling.clone();
     let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
@@ -289,6 +362,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         scaling,
         steps,
         reduce,
+        shards: settings.shards,
         optimizer,
         schedule,
         noise,
@@ -330,7 +404,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
     }
 
-    let exchange = trainer.start(comm, plan.exchange)?;
+    let record = settings.record.then(|| {
+        let made = |folder: &RunFolder| replay::Header::write(comm, folder, &trainer, &choices);
+        let made = folder.as_ref().map(made).transpose();
+        agree(comm, made).map(|path| everywhere(comm, path))
+    });
+    let record = record.transpose()?;
+    let exchange = trainer.start(comm, plan.exchange, record.as_deref())?;
     let (watch, test) = match &plan.validation {
         Some(validation) => (Some(validation), plan.test.as_ref()),
         None => (plan.test.as_ref(), None),

@@ -1,13 +1,14 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
-//! Cost of a step: one `MPI_Allreduce` of 4·(parameters + 5) bytes. The simple, portable exchange.
+//! Cost of a step: `MPI_Allreduce` of 4·(parameters + 6) bytes, bucket by bucket, and on every rank the whole optimizer step
+//! and its state. The simple, portable exchange, and the oracle of the others.
 
 use std::time::Instant;
 
 use super::{Arenas, Exchange, Spent, Tail};
 use crate::Result;
-use crate::comm::Comm;
-use crate::optim::Mover;
+use crate::comm::{BUCKET, Comm, cuts};
+use crate::optim::{Mover, Part};
 
 /// One step in so many starts with a barrier, which tells waiting from exchanging; the others are split in the same
 /// proportion.
@@ -19,16 +20,24 @@ pub struct AllReduce<'c> {
     params: Vec<f32>,
     /// Gradients, and the tail behind them.
     values: Vec<f32>,
+    /// Where parameters are cut into leaves.
+    cuts: Vec<usize>,
+    /// Whether sums do not depend on the number of ranks.
+    reproducible: bool,
     taken: u64,
     /// Share of the exchange that was waiting, when last measured.
     waiting: f64,
 }
 
 impl<'c> AllReduce<'c> {
-    /// Takes steps from `params`, equal on every rank.
-    pub fn new(comm: &'c dyn Comm, params: Vec<f32>) -> Self {
+    /// Takes steps from `params`, equal on every rank. With `shards`, sums are the same bits for any number of ranks that
+    /// divides them.
+    pub fn new(comm: &'c dyn Comm, params: Vec<f32>, shards: Option<usize>) -> Self {
+        let leaves = shards.unwrap_or(1);
         Self {
             comm,
+            cuts: cuts(params.len(), leaves, 0..leaves),
+            reproducible: shards.is_some(),
             values: vec![0.0; params.len() + Tail::LEN],
             params,
             taken: 0,
@@ -64,12 +73,16 @@ impl Exchange for AllReduce<'_> {
         let arrived = start.elapsed();
         let len = self.params.len();
         mine.write(&mut self.values[len..]);
-        self.comm.sum(&mut self.values[..]);
+        match self.reproducible {
+            true => self.comm.tree_sum(&mut self.values[..]),
+            false => (self.values.chunks_mut(BUCKET)).for_each(|bucket| self.comm.sum(bucket)),
+        }
         let (grads, tail) = self.values.split_at(len);
         let team = Tail::read(tail);
         if team.faults == 0 {
             let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
-            mover.step(lr, 0, &mut self.params, gradient, |_| {});
+            let part = Part::whole(&mut self.params, &self.cuts);
+            mover.step(lr, part, gradient, |_| {});
         }
         let total = start.elapsed();
         if probe {
@@ -78,11 +91,6 @@ impl Exchange for AllReduce<'_> {
         let wait = total.mul_f64(self.waiting);
         let exchange = total - wait;
         Ok((team, Spent { exchange, wait }))
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        // A team decides together: the loop ends on every rank at the same step.
-        Ok(())
     }
 
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {

@@ -1,15 +1,23 @@
 //! How ranks agree on parameters: the choice between synchronous and asynchronous training.
 
 mod all_reduce;
+mod auto;
+mod backup;
+mod conduct;
 mod kind;
+mod local;
 mod node_shared;
 mod one_sided;
 mod tail;
 
 pub use all_reduce::AllReduce;
-pub use kind::Kind;
+pub use auto::fastest;
+pub use backup::Backup;
+pub use conduct::{Conduct, Histogram, gini};
+pub use kind::{Kind, Start};
+pub use local::{Averaging, Local};
 pub use node_shared::NodeShared;
-pub use one_sided::{OneSided, Placement};
+pub use one_sided::{Freedom, OneSided, Placement, Record, Update};
 pub use tail::Tail;
 
 use std::time::Duration;
@@ -21,12 +29,21 @@ use crate::optim::Mover;
 /// Holds parameters and gradients, and takes steps on behalf of the whole group; the training loop does not know which
 /// kind it has.
 pub trait Exchange {
-    /// The ranks that take one step together: all of them, or this one alone.
+    /// The ranks that take one step together and may wait for each other: all of them, or this one alone.
     fn team(&self) -> &dyn Comm;
+    /// This rank's place among those that divide the samples of a step, and how many they are.
+    fn place(&self) -> (usize, usize) {
+        (self.team().rank(), self.team().size())
+    }
     /// The step that this rank's team takes next, from 0; it has `claimed` so many before. A team of all ranks takes one
     /// after the other.
     fn claim(&mut self, claimed: u64) -> Result<u64> {
         Ok(claimed)
+    }
+    /// Makes the parameters ready for `step`, and gives the time that this meant waiting for others; nothing if the others
+    /// have taken that step already, so that its gradients would be thrown away.
+    fn ready(&mut self, _step: u64) -> Result<Option<Duration>> {
+        Ok(Some(Duration::ZERO))
     }
     /// The parameters as this rank sees them.
     fn params(&self) -> &[f32];
@@ -35,8 +52,19 @@ pub trait Exchange {
     /// Moves the parameters one step along the team's gradients at the rate `lr`, unless a rank has a fault. Gives the
     /// sum of the team's tails.
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)>;
-    /// Any step claimed from now on is past the end of every run.
-    fn finish(&mut self) -> Result<()>;
+    /// Any step claimed from now on is past the end of every run. A team of all ranks decides that together: the loop ends
+    /// on all of them at the same step.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// This rank takes no more steps: nobody is to wait for them.
+    fn leave(&mut self) -> Result<()> {
+        Ok(())
+    }
+    /// How this rank's updates were among those of others.
+    fn conduct(&self) -> Conduct {
+        Conduct::default()
+    }
     /// Ends the exchange and gives every rank the same parameters; *collective* over all ranks.
     fn settle(self: Box<Self>) -> Result<Vec<f32>>;
 }

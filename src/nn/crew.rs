@@ -5,8 +5,9 @@ use std::sync::Mutex;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::shards::{ShardSums, Sharded, Tree};
 use super::{Draw, Model, Peers, Tally};
-use crate::comm::{Comm, ThreadComm, block, threads_of_one_rank};
+use crate::comm::{Comm, ThreadComm, block, plus, threads_of_one_rank, tree_middle};
 use crate::data::Batch;
 use crate::{Error, Result};
 
@@ -25,6 +26,8 @@ const CHUNK: usize = 1 << 12;
 pub struct Crew {
     /// Of the thread that calls.
     model: Model,
+    /// Where it adds up shards.
+    tree: Tree,
     /// The other threads, if there are any.
     others: Option<Others>,
 }
@@ -40,9 +43,10 @@ struct Others {
 struct Helper {
     place: ThreadComm,
     model: Model,
+    tree: Tree,
     /// Its gradients; empty before the first step.
     grads: Vec<f32>,
-    tally: Tally,
+    sums: ShardSums,
 }
 
 impl Crew {
@@ -51,6 +55,7 @@ impl Crew {
         let others = (threads > 1).then(|| Others::new(&model, threads));
         Ok(Self {
             model,
+            tree: Tree::default(),
             others: others.transpose()?,
         })
     }
@@ -82,7 +87,12 @@ impl Crew {
     pub fn tune(&mut self, n: usize, agree: impl FnOnce(&mut [u64])) {
         let mut choices = self.model.tune(n.div_ceil(self.threads()));
         agree(&mut choices);
-        self.models(0).for_each(|(model, _)| model.choose(&choices));
+        self.choose(&choices);
+    }
+
+    /// Takes the methods that a measurement has found.
+    pub fn choose(&mut self, choices: &[u64]) {
+        self.models(0).for_each(|(model, _)| model.choose(choices));
     }
 
     /// Starts to add up the time of each layer of the first thread's model.
@@ -102,11 +112,47 @@ impl Crew {
         let Some(others) = &self.others else {
             return model.evaluate(params, batch.all());
         };
-        others.share(
-            batch.len(),
-            |range| model.evaluate(params, batch.part(range)),
-            |helper, range| helper.model.evaluate(params, batch.part(range)),
-        )
+        let (n, size) = (batch.len(), others.size());
+        let part = |thread| batch.part(block(n, size, thread));
+        let own = others.share(
+            || model.evaluate(params, part(0)),
+            |helper, thread| helper.sums.tally = helper.model.evaluate(params, part(thread)),
+        );
+        others
+            .sums()
+            .fold(own, |sum, theirs| sum.plus(theirs.tally))
+    }
+
+    /// As `gradients`, in shards, which the number of threads must divide; what the sums are does not depend on that number.
+    pub fn sharded_gradients(&mut self, work: Sharded, grads: &mut [f32]) -> ShardSums {
+        let shards = work.cuts.len() - 1;
+        let (model, tree) = (&mut self.model, &mut self.tree);
+        let Some(others) = &mut self.others else {
+            return tree.add_up(model, &work, 0..shards, grads);
+        };
+        let each = shards / others.size();
+        let of = |thread: usize| thread * each..(thread + 1) * each;
+        let own = others.share(
+            || tree.add_up(model, &work, of(0), grads),
+            |helper, thread| {
+                helper.grads.resize(work.params.len(), 0.0);
+                let Helper {
+                    tree, model, grads, ..
+                } = helper;
+                helper.sums = tree.add_up(model, &work, of(thread), grads);
+            },
+        );
+        others.add_up(grads);
+        let all: Vec<ShardSums> = [own].into_iter().chain(others.sums()).collect();
+        fold(&all)
+    }
+
+    /// The states that shards have left the model in, in the order of shards; none where there are no shards.
+    pub fn shard_states(&mut self) -> Vec<&mut Vec<f32>> {
+        let others = (self.others.iter_mut()).flat_map(|others| &mut others.helpers);
+        let others = others.map(|helper| &mut helper.get_mut().expect(UNPOISONED).tree);
+        let trees = std::iter::once(&mut self.tree).chain(others);
+        trees.flat_map(|tree| &mut tree.states).collect()
     }
 
     /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.
@@ -133,22 +179,26 @@ impl Crew {
             team,
             threads: Some(&others.place),
         };
-        let tally = others.share(
-            batch.len(),
-            |range| model.gradients(params, batch.part(range), draw, scale, peers, grads),
-            |helper, range| {
-                let part = batch.part(range);
+        let (n, size) = (batch.len(), others.size());
+        let part = |thread| batch.part(block(n, size, thread));
+        let own = others.share(
+            || model.gradients(params, part(0), draw, scale, peers, grads),
+            |helper, thread| {
                 let peers = Peers {
                     team: None,
                     threads: Some(&helper.place),
                 };
                 // By the thread that will use it: near to its core.
                 helper.grads.resize(params.len(), 0.0);
-                (helper.model).gradients(params, part, draw, scale, peers, &mut helper.grads)
+                let (part, grads) = (part(thread), &mut helper.grads);
+                helper.sums.tally =
+                    (helper.model).gradients(params, part, draw, scale, peers, grads);
             },
         );
         others.add_up(grads);
-        tally
+        others
+            .sums()
+            .fold(own, |sum, theirs| sum.plus(theirs.tally))
     }
 }
 
@@ -167,8 +217,9 @@ impl Others {
             Ok(Mutex::new(Helper {
                 place,
                 model: twin,
+                tree: Tree::default(),
                 grads: Vec::new(),
-                tally: Tally::default(),
+                sums: ShardSums::default(),
             }))
         };
         let helpers = places.map(helper).collect::<Result<_>>()?;
@@ -184,51 +235,45 @@ impl Others {
         self.helpers.len() + 1
     }
 
-    /// Has each thread compute on its block of `n` samples: the caller's by `own`, the others by `work`. Gives the sum
-    /// of the tallies, in the order of the threads.
-    fn share(
-        &self,
-        n: usize,
-        own: impl FnOnce(Range<usize>) -> Tally,
-        work: impl Fn(&mut Helper, Range<usize>) -> Tally + Sync,
-    ) -> Tally {
-        let first = self.pool.in_place_scope(|scope| {
+    /// What the other threads' last work added up to, in their order.
+    fn sums(&self) -> impl Iterator<Item = ShardSums> {
+        let helpers = self.helpers.iter();
+        helpers.map(|helper| helper.lock().expect(UNPOISONED).sums)
+    }
+
+    /// Has every thread compute: the caller's does `own`, the others, by their numbers, `work`.
+    fn share<T>(&self, own: impl FnOnce() -> T, work: impl Fn(&mut Helper, usize) + Sync) -> T {
+        self.pool.in_place_scope(|scope| {
             scope.spawn_broadcast(|_, thread| {
                 let mut helper = self.helpers[thread.index()].lock().expect(UNPOISONED);
                 let _alarm = helper.place.alarm();
-                let range = block(n, self.size(), thread.index() + 1);
-                helper.tally = work(&mut helper, range);
+                work(&mut helper, thread.index() + 1);
             });
             let _alarm = self.place.alarm();
-            own(block(n, self.size(), 0))
-        });
-        let helpers = self.helpers.iter();
-        let tallies = helpers.map(|helper| helper.lock().expect(UNPOISONED).tally);
-        tallies.fold(first, Tally::plus)
+            own()
+        })
     }
 
-    /// Adds the other threads' gradients to `grads`, in the order of the threads; each thread adds up its slice.
+    /// Adds the other threads' gradients to `grads`, by the tree over threads; each thread adds up its slice.
     fn add_up(&mut self, grads: &mut [f32]) {
         let (size, len) = (self.size(), grads.len());
         let helpers = self.helpers.iter_mut();
-        let arenas: Vec<&[f32]> = helpers
-            .map(|helper| helper.get_mut().expect(UNPOISONED).grads.as_slice())
-            .collect();
+        let helpers = helpers.map(|helper| &mut helper.get_mut().expect(UNPOISONED).grads[..]);
+        let mut arenas: Vec<&mut [f32]> = [grads].into_iter().chain(helpers).collect();
         if len < FEW {
-            return add(&arenas, 0, grads);
+            return add(&mut arenas);
         }
-        let mut rest = grads;
         let slices: Vec<_> = (0..size)
             .map(|thread| {
-                let range = block(len, size, thread);
-                let slice = rest.split_off_mut(..range.len());
-                Mutex::new((range.start, slice.expect("blocks tile the range")))
+                let own = block(len, size, thread).len();
+                let slices = arenas.iter_mut().map(|arena| {
+                    let slice = arena.split_off_mut(..own);
+                    slice.expect("blocks tile the range")
+                });
+                Mutex::new(slices.collect::<Vec<_>>())
             })
             .collect();
-        let work = |thread: usize| {
-            let (start, slice) = &mut *slices[thread].lock().expect(UNPOISONED);
-            add(&arenas, *start, slice);
-        };
+        let work = |thread: usize| add(&mut slices[thread].lock().expect(UNPOISONED));
         self.pool.in_place_scope(|scope| {
             scope.spawn_broadcast(|_, thread| work(thread.index() + 1));
             work(0);
@@ -236,13 +281,31 @@ impl Others {
     }
 }
 
-/// Adds what each of the `arenas` holds from `start` on.
-fn add(arenas: &[&[f32]], start: usize, sums: &mut [f32]) {
-    for (i, sums) in sums.chunks_mut(CHUNK).enumerate() {
-        for arena in arenas {
-            let values = &arena[start + i * CHUNK..];
-            let pairs = sums.iter_mut().zip(values);
-            pairs.for_each(|(sum, value)| *sum += value);
+/// Adds all to the first by the tree over them, chunk by chunk.
+fn add(arenas: &mut [&mut [f32]]) {
+    let len = arenas[0].len();
+    for start in (0..len).step_by(CHUNK) {
+        add_chunk(arenas, &(start..len.min(start + CHUNK)));
+    }
+}
+
+fn add_chunk(arenas: &mut [&mut [f32]], chunk: &Range<usize>) {
+    if arenas.len() == 1 {
+        return;
+    }
+    let (low, high) = arenas.split_at_mut(tree_middle(&(0..arenas.len())));
+    add_chunk(low, chunk);
+    add_chunk(high, chunk);
+    plus(&mut low[0][chunk.clone()], &high[0][chunk.clone()]);
+}
+
+/// The sum by the tree.
+fn fold(sums: &[ShardSums]) -> ShardSums {
+    match sums {
+        [one] => *one,
+        _ => {
+            let (low, high) = sums.split_at(tree_middle(&(0..sums.len())));
+            fold(low).plus(fold(high))
         }
     }
 }

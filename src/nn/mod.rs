@@ -16,6 +16,7 @@ mod local_response;
 mod model;
 mod peers;
 mod pool;
+mod shards;
 mod spec;
 mod state;
 pub mod zoo;
@@ -26,6 +27,7 @@ pub use file::{load, save};
 pub use layer::{Draw, Init, Layer, Pass, Tensor};
 pub use model::{LANES, LayerCost, Model, Summary};
 pub use peers::Peers;
+pub use shards::{ShardSums, Sharded};
 pub use spec::{LayerSpec, Spec};
 
 pub use crate::backend::cpu::softmax::Tally;

@@ -145,6 +145,20 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Whether a layer adds up over all ranks that take a step together.
+    pub fn sums_across_ranks(&self) -> bool {
+        let across = |layer: &LayerSpec| {
+            matches!(
+                layer,
+                LayerSpec::BatchNorm {
+                    across_ranks: true,
+                    ..
+                }
+            )
+        };
+        self.layers.iter().any(across)
+    }
+
     /// As TOML.
     pub fn text(&self) -> String {
         toml::to_string(self).expect("a list of plain layers")

@@ -46,9 +46,18 @@ impl Optimizer for Adam {
         self.moments = [Memory::of(part.clone()), Memory::of(part)];
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self, number: u64) {
         // So many updates that their number stops are past all correction.
-        self.updates = self.updates.saturating_add(1);
+        self.updates = i32::try_from(number).unwrap_or(i32::MAX);
+    }
+
+    fn state(&self) -> usize {
+        2
+    }
+
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        let moments = self.moments.iter_mut();
+        moments.map(|moment| &mut moment.values[..]).collect()
     }
 
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {

@@ -32,8 +32,16 @@ impl Optimizer for Clip {
         self.inside.begin(part);
     }
 
-    fn advance(&mut self) {
-        self.inside.advance();
+    fn advance(&mut self, number: u64) {
+        self.inside.advance(number);
+    }
+
+    fn state(&self) -> usize {
+        self.inside.state()
+    }
+
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        self.inside.memory()
     }
 
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
@@ -47,7 +55,7 @@ impl Optimizer for Clip {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Mover, Sgd};
+    use super::super::{Mover, Part, Sgd};
     use super::*;
 
     /// What zeros become in a step at the rate 1, with `rest` as other ranks' sum of squares.
@@ -55,7 +63,8 @@ mod tests {
         let mut mover = Mover::new(Box::new(Clip::new(limit, Box::new(Sgd::default()))));
         let mut params = [0.0; 2];
         let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
-        mover.step(1.0, 0, &mut params, gradient, |sums| sums[0] += rest);
+        let part = Part::whole(&mut params, &[0, 2]);
+        mover.step(1.0, part, gradient, |sums| sums[0] += rest);
         params
     }
 

@@ -67,6 +67,14 @@ impl Optimizer for Lars {
         self.velocity = Memory::of(part);
     }
 
+    fn state(&self) -> usize {
+        1
+    }
+
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        vec![&mut self.velocity.values]
+    }
+
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
         let keep = self.momentum as f32;
         for (i, (tensor, adapts)) in self.tensors.iter().enumerate() {

@@ -29,19 +29,29 @@ impl Optimizer for Measured {
         }
     }
 
+    fn measured(&mut self, sums: &[f64]) {
+        self.norm = sums[0];
+    }
+
     fn begin(&mut self, part: Range<usize>) {
         self.inside.begin(part);
     }
 
-    fn advance(&mut self) {
-        self.inside.advance();
+    fn advance(&mut self, number: u64) {
+        self.inside.advance(number);
+    }
+
+    fn state(&self) -> usize {
+        self.inside.state()
+    }
+
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        self.inside.memory()
     }
 
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
-        let (own, inside) = step.sums.split_at(1);
-        self.norm = own[0];
         let step = Step {
-            sums: inside,
+            sums: &step.sums[1..],
             ..*step
         };
         self.inside.update(&step, params, grads);
@@ -54,7 +64,7 @@ impl Optimizer for Measured {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Clip, Mover, Sgd};
+    use super::super::{Clip, Mover, Part, Sgd};
     use super::*;
 
     #[test]
@@ -64,7 +74,7 @@ mod tests {
         let mut params = [0.0; 2];
         let gradient = |range, out: &mut [f32]| out.copy_from_slice(&[3.0, 0.0][range]);
         let rest = |sums: &mut [f64]| sums.iter_mut().for_each(|sum| *sum += 16.0);
-        mover.step(1.0, 0, &mut params, gradient, rest);
+        mover.step(1.0, Part::whole(&mut params, &[0, 2]), gradient, rest);
         assert_eq!(mover.norm(), Some(25.0));
         assert!(
             (params[0] + 0.6).abs() < 1e-6,

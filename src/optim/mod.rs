@@ -15,7 +15,7 @@ pub use clip::Clip;
 pub use lars::Lars;
 pub use measured::Measured;
 pub use momentum::Momentum;
-pub use mover::Mover;
+pub use mover::{Mover, Part};
 pub use rule::Rule;
 pub use schedule::{Decay, Epochs, Schedule, Warmup};
 pub use sgd::Sgd;
@@ -34,11 +34,24 @@ pub trait Optimizer {
     /// Adds to `sums` what the piece that begins at `at` contributes to them.
     fn measure(&self, _at: usize, _params: &[f32], _grads: &[f32], _sums: &mut [f64]) {}
 
+    /// The sums over all are known; also where the part to move is empty.
+    fn measured(&mut self, _sums: &[f64]) {}
+
     /// Makes ready to move `part` of the parameters.
     fn begin(&mut self, _part: Range<usize>) {}
 
-    /// A step begins.
-    fn advance(&mut self) {}
+    /// The step begins that is the `number`th, from 1.
+    fn advance(&mut self, _number: u64) {}
+
+    /// Values that it remembers of each parameter.
+    fn state(&self) -> usize {
+        0
+    }
+
+    /// What it remembers of the part that it was made ready for.
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        Vec::new()
+    }
 
     /// Replaces each gradient of a piece by the amount to add to its parameter.
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]);
@@ -90,7 +103,7 @@ pub(crate) fn squares(values: &[f32]) -> f64 {
 /// A sequence of gradients and rates on which optimizers are compared with figures from elsewhere.
 #[cfg(test)]
 mod sequence {
-    use super::{Mover, Optimizer};
+    use super::{Mover, Optimizer, Part};
 
     pub const START: [f32; 3] = [1.0, -2.0, 0.5];
     pub const GRADS: [[f32; 3]; 4] = [
@@ -107,7 +120,12 @@ mod sequence {
         let mut params = START;
         for (i, expected) in expected.iter().enumerate() {
             let gradient = |range, out: &mut [f32]| out.copy_from_slice(&GRADS[i][range]);
-            mover.step(RATES[i], 0, &mut params, gradient, |_| {});
+            mover.step(
+                RATES[i],
+                Part::whole(&mut params, &[0, 3]),
+                gradient,
+                |_| {},
+            );
             for (param, expected) in params.iter().zip(expected) {
                 let error = (f64::from(*param) - expected).abs();
                 assert!(

@@ -36,6 +36,14 @@ impl Optimizer for Momentum {
         self.velocity = Memory::of(part);
     }
 
+    fn state(&self) -> usize {
+        1
+    }
+
+    fn memory(&mut self) -> Vec<&mut [f32]> {
+        vec![&mut self.velocity.values]
+    }
+
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]) {
         let velocities = self.velocity.piece(step.at, grads.len());
         let (lr, decay, keep) = (step.lr, self.weight_decay as f32, self.momentum as f32);

@@ -93,12 +93,8 @@ impl Rule {
     }
 
     /// Values that it remembers of each parameter.
-    pub fn state(self) -> u64 {
-        match self {
-            Self::Sgd { .. } => 0,
-            Self::Momentum { .. } | Self::Nesterov { .. } | Self::Lars { .. } => 1,
-            Self::Adam { .. } | Self::AdamW { .. } => 2,
-        }
+    pub fn state(self) -> usize {
+        self.build(&[], None).state()
     }
 
     /// As the user reads it.

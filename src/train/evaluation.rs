@@ -1,5 +1,7 @@
 //! Loss and accuracy over a whole set.
 
+use std::ops::Range;
+
 use crate::Result;
 use crate::comm::{Comm, agree, block};
 use crate::data::{Batch, Dataset, Scaling};
@@ -8,17 +10,18 @@ use crate::nn::{Crew, Tally};
 /// Samples that go through the model at once.
 pub const CHUNK: usize = 256;
 
-/// Losses and right answers over `data`, each rank of `team` taking a block; *collective* over `team`.
+/// Losses and right answers over `data`, each rank of `team` taking as many of the `blocks`, which their number divides.
+/// The sum depends on the number of blocks, and not on that of ranks; *collective* over `team`.
 pub fn evaluate(
     team: &dyn Comm,
     crew: &mut Crew,
     params: &[f32],
     data: &Dataset,
     scaling: &Scaling,
+    blocks: usize,
 ) -> Result<Tally> {
     let mut batch = Batch::new(data, scaling);
-    let mine = block(data.len(), team.size(), team.rank());
-    let mut run = || {
+    let mut run = |mine: Range<usize>| {
         let mut total = Tally::default();
         for start in mine.clone().step_by(CHUNK) {
             batch.gather(data, start..mine.end.min(start + CHUNK))?;
@@ -26,13 +29,30 @@ pub fn evaluate(
         }
         Ok(total)
     };
-    let total = run();
-    let total = agree(team, total)?;
-    let mut sums = [total.loss, total.correct as f64, total.count as f64];
-    team.sum(&mut sums);
-    Ok(Tally {
-        loss: sums[0],
-        correct: sums[1] as u64,
-        count: sums[2] as u64,
-    })
+    let each = blocks / team.size();
+    let first = team.rank() * each;
+    let mine = (first..first + each).map(|i| run(block(data.len(), blocks, i)));
+    let mine: Vec<Tally> = agree(team, mine.collect())?;
+    let numbers = |tally: Tally| {
+        let Tally {
+            loss,
+            correct,
+            count,
+        } = tally;
+        [loss, correct as f64, count as f64].map(f64::to_le_bytes)
+    };
+    let bytes = mine.into_iter().flat_map(numbers).flatten();
+    let all = team.gather(&bytes.collect::<Vec<u8>>()).concat();
+    let all = all.chunks_exact(24).map(|bytes| {
+        let number = |i: usize| {
+            let eight = bytes[8 * i..8 * i + 8].try_into().expect("eight bytes");
+            f64::from_le_bytes(eight)
+        };
+        Tally {
+            loss: number(0),
+            correct: number(1) as u64,
+            count: number(2) as u64,
+        }
+    });
+    Ok(all.fold(Tally::default(), Tally::plus))
 }

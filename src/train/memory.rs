@@ -44,7 +44,7 @@ impl Need {
             // What MPI needs to add up in, and a window's memory: up to all parameters.
             _ => (params, params),
         };
-        let floats = 2 * params + rule.state() * state + shared + copies * params;
+        let floats = 2 * params + rule.state() as u64 * state + shared + copies * params;
         let pooled = model.summary().into_iter();
         let pooled = pooled.filter(|layer| layer.name == "max_pool");
         let places: usize = pooled.map(|layer| layer.output.len()).sum();

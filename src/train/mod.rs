@@ -6,6 +6,7 @@ mod journal;
 mod memory;
 mod noise;
 mod ranks;
+mod replay;
 mod run_folder;
 mod statistics;
 mod trainer;
@@ -16,8 +17,9 @@ pub use journal::{Journal, Moment};
 pub use memory::{Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, Times};
-pub use run_folder::RunFolder;
-pub use trainer::{OnNan, Parts, Reduce, Trainer};
+pub use replay::Replay;
+pub use run_folder::{RunFolder, UPDATES};
+pub use trainer::{OnNan, Parts, Reduce, Trainer, checksum};
 
 use crate::Result;
 use crate::comm::Comm;
@@ -150,6 +152,7 @@ pub fn train(
             break;
         }
     }
+    exchange.leave()?;
     let together = exchange.team().size() == comm.size();
     outcome.own = goal
         .watch

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Outcome, Trainer, Watched};
 use crate::comm::Comm;
-use crate::exchange::Spent;
+use crate::exchange::{Conduct, Spent};
 use crate::{Error, Result};
 
 /// One rank's work and where its time went.
@@ -111,6 +111,16 @@ pub struct RankReport {
     pub checksum: String,
     /// Peak resident memory in MiB.
     pub memory_mb: f64,
+    /// Steps that the slowest rank was behind when this one read parameters, on the average and at the most; where ranks do
+    /// not step together.
+    pub staleness_mean: Option<f64>,
+    /// See `staleness_mean`.
+    pub staleness_most: Option<u64>,
+    /// Its gradients that came too late to be used.
+    pub dropped: u64,
+    /// All that the exchange has to tell; not in the file.
+    #[serde(skip)]
+    pub conduct: Conduct,
 }
 
 impl RankReport {
@@ -121,7 +131,8 @@ impl RankReport {
         watched: Watched,
         outcome: &Outcome,
     ) -> Vec<Self> {
-        let times = &trainer.times;
+        let (times, conduct) = (&trainer.times, &trainer.conduct);
+        let is_stale = conduct.behind.total() > 0;
         let seconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e6;
         let own = |set| outcome.own.filter(|_| watched == set);
         let mine = Self {
@@ -140,15 +151,27 @@ impl RankReport {
             validation_accuracy: own(Watched::Validation).map(|tally| tally.accuracy()),
             checksum: format!("{:016x}", trainer.checksum()),
             memory_mb: crate::observe::peak_memory_mb().round(),
+            staleness_mean: is_stale.then(|| conduct.behind.mean()),
+            staleness_most: is_stale.then(|| conduct.behind.most()),
+            dropped: conduct.dropped,
+            conduct: Conduct::default(),
         };
-        let bytes = serde_json::to_vec(&mine).expect("a report of plain numbers");
-        let read =
-            |bytes: &Vec<u8>| serde_json::from_slice(bytes).expect("written by the same program");
+        let bytes = serde_json::to_vec(&(mine, conduct)).expect("a report of plain numbers");
+        let read = |bytes: &Vec<u8>| -> Self {
+            let (report, conduct): (Self, Conduct) =
+                serde_json::from_slice(bytes).expect("written by the same program");
+            Self { conduct, ..report }
+        };
         let mut all: Vec<Self> = comm.gather(&bytes).iter().map(read).collect();
-        let total: u64 = all.iter().map(|report| report.steps).sum();
+        let total: u64 = all.iter().map(Self::updates).sum();
         all.iter_mut()
-            .for_each(|report| report.share = report.steps as f64 / total.max(1) as f64);
+            .for_each(|report| report.share = report.updates() as f64 / total.max(1) as f64);
         all
+    }
+
+    /// Steps in which its gradients counted.
+    pub fn updates(&self) -> u64 {
+        self.steps - self.dropped
     }
 
     /// Writes `ranks.csv`.

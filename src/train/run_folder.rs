@@ -16,6 +16,9 @@ const FILES: [&str; 5] = [
     "model.h5",
 ];
 
+/// The folder in it that holds the record of all updates, if there is one.
+pub const UPDATES: &str = "updates";
+
 /// A run's folder.
 #[derive(Clone, Debug)]
 pub struct RunFolder(PathBuf);
@@ -46,6 +49,11 @@ impl RunFolder {
             if file.exists() {
                 fs::remove_file(&file).map_err(Error::io("remove", &file))?;
             }
+        }
+        // Nothing but a record is ever in it.
+        let updates = folder.file(UPDATES);
+        if updates.join("run.json").exists() {
+            fs::remove_dir_all(&updates).map_err(Error::io("remove", &updates))?;
         }
         Ok(folder)
     }

@@ -1,15 +1,17 @@
 //! One rank's share of a step: load, compute, exchange.
 
-use std::time::Instant;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
-use crate::comm::{Comm, agree, block};
+use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Arenas, Exchange, Kind, Tail};
-use crate::nn::{Crew, Draw, Fault, Init, Model, Tally};
+use crate::exchange::{Arenas, Conduct, Exchange, Kind, Spent, Start, Tail};
+use crate::nn::{Crew, Draw, Fault, Init, Model, ShardSums, Sharded, Tally};
 use crate::optim::{Measured, Mover, Optimizer, Schedule, squares};
 use crate::{Error, Result};
 
@@ -44,6 +46,8 @@ pub struct Trainer {
     pub params: Vec<f32>,
     /// Steps that were skipped.
     pub skipped: u64,
+    /// How this rank's updates were among those of others, once the exchange has ended.
+    pub conduct: Conduct,
     /// How inputs are scaled.
     pub scaling: Scaling,
     /// Where this rank's time went.
@@ -51,6 +55,9 @@ pub struct Trainer {
     loader: Loader,
     steps: Steps,
     reduce: Reduce,
+    shards: Option<usize>,
+    /// Where this rank's batch is cut into shards.
+    cuts: Vec<usize>,
     rank: usize,
     seed: u64,
     mover: Mover,
@@ -75,6 +82,8 @@ pub struct Parts {
     pub steps: Steps,
     /// How gradients become one.
     pub reduce: Reduce,
+    /// The shards that each step is computed in, where results are not to depend on the number of ranks.
+    pub shards: Option<usize>,
     /// How gradients become updates.
     pub optimizer: Box<dyn Optimizer>,
     /// The learning rate of every step.
@@ -98,6 +107,7 @@ impl Trainer {
             scaling,
             steps,
             reduce,
+            shards,
             optimizer,
             schedule,
             noise,
@@ -112,12 +122,15 @@ impl Trainer {
         Self {
             params: crew.model().init(init, seed),
             skipped: 0,
+            conduct: Conduct::default(),
             crew,
             scaling,
             times: Times::start(),
             loader,
             steps,
             reduce,
+            shards,
+            cuts: Vec::new(),
             rank: comm.rank(),
             seed,
             mover: Mover::new(optimizer),
@@ -129,9 +142,20 @@ impl Trainer {
         }
     }
 
-    /// Hands the parameters to an exchange of this kind; *collective*.
-    pub fn start<'c>(&mut self, comm: &'c dyn Comm, kind: Kind) -> Result<Box<dyn Exchange + 'c>> {
-        kind.start(comm, std::mem::take(&mut self.params))
+    /// Hands the parameters to an exchange of this kind, and has it record all updates in the folder `record`, if there is
+    /// one; *collective*.
+    pub fn start<'c>(
+        &mut self,
+        comm: &'c dyn Comm,
+        kind: Kind,
+        record: Option<&Path>,
+    ) -> Result<Box<dyn Exchange + 'c>> {
+        let start = Start {
+            shards: self.shards,
+            state: self.mover.state(),
+            record,
+        };
+        kind.start(comm, std::mem::take(&mut self.params), start)
     }
 
     /// The model, in the state that all threads have.
@@ -175,13 +199,7 @@ impl Trainer {
 
     /// A digest of the bits of parameters and state.
     pub fn checksum(&self) -> u64 {
-        let bytes: Vec<u8> = self
-            .params
-            .iter()
-            .chain(&self.model().state())
-            .flat_map(|param| param.to_le_bytes())
-            .collect();
-        xxh3_64(&bytes)
+        checksum(self.model(), &self.params)
     }
 
     /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
@@ -194,7 +212,14 @@ impl Trainer {
         let team = exchange.team();
         self.grow(team, step);
         let Place { epoch, positions } = self.steps.place(step);
-        let mine = block(positions.len(), team.size(), team.rank());
+        let (n, (rank, size)) = (positions.len(), exchange.place());
+        let mine = match self.shards {
+            None => block(n, size, rank),
+            Some(all) => {
+                let shards = own(all, size, rank);
+                block(n, all, shards.start).start..block(n, all, shards.end - 1).end
+            }
+        };
         let positions = positions.start + mine.start..positions.start + mine.end;
         self.loader.request(Place { epoch, positions });
         Ok(Some(step))
@@ -224,7 +249,16 @@ impl Trainer {
         let start = Instant::now();
         let batch = self.loader.take()?;
         let loaded = Instant::now();
-        let size = exchange.team().size();
+        let Some(wait) = exchange.ready(step)? else {
+            let spent = Spent {
+                wait: loaded.elapsed(),
+                ..Spent::default()
+            };
+            self.times.add(loaded - start, Duration::ZERO, spent, 0);
+            return Ok(Tally::default());
+        };
+        let ready = Instant::now();
+        let (rank, size) = exchange.place();
         let samples = self.steps.place(step).positions.len();
         let scale = match self.reduce {
             Reduce::Mean => 1.0 / samples as f32,
@@ -237,30 +271,52 @@ impl Trainer {
             grads,
         } = exchange.arenas();
         let draw = Draw { seed, step };
-        let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
-        let fault = self.crew.fault(params, batch, tally, grads);
-        // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
-        let share = tally.count as f64 / samples as f64;
-        let norm = match self.noise {
-            Some(_) if tally.count > 0 => squares(grads) / share,
-            _ => 0.0,
+        let measured = self.noise.as_ref().map(|_| samples);
+        let ShardSums { tally, norm } = match self.shards {
+            None => {
+                let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
+                // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
+                let share = tally.count as f64 / samples as f64;
+                let norm = match measured {
+                    Some(_) if tally.count > 0 => squares(grads) / share,
+                    _ => 0.0,
+                };
+                ShardSums { tally, norm }
+            }
+            Some(all) => {
+                self.cuts = cuts(samples, all, own(all, size, rank));
+                let cuts = &self.cuts;
+                let work = Sharded {
+                    params,
+                    batch,
+                    cuts,
+                    draw,
+                    scale,
+                    measured,
+                };
+                self.crew.sharded_gradients(work, grads)
+            }
         };
+        let fault = self.crew.fault(params, batch, tally, grads);
         let mine = Tail {
             tally,
             faults: u64::from(fault.is_some()),
+            share: tally.count as f64 / samples as f64,
             norm,
         };
         let computed = Instant::now();
         let lr = self.lr(step);
-        let (team, spent) = exchange.step(mine, lr, &mut self.mover)?;
+        let (team, mut spent) = exchange.step(mine, lr, &mut self.mover)?;
+        spent.wait += wait;
+        spent.exchange += (ready - loaded).saturating_sub(wait);
         self.times
-            .add(loaded - start, computed - loaded, spent, tally.count);
+            .add(loaded - start, computed - ready, spent, tally.count);
         if team.faults > 0 {
             self.skip(exchange.team(), step, fault)?;
             return Ok(Tally::default());
         }
         self.in_a_row = 0;
-        self.measure(team.norm, size, samples);
+        self.measure(team.norm, self.shards.unwrap_or(size), samples);
         if !team.tally.loss.is_finite() {
             // A sum of good losses that overflows is everybody's.
             return Err(self.diverged("the loss".into(), team.tally.loss, step + 1, None));
@@ -289,7 +345,8 @@ impl Trainer {
     pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
         statistics::average(team, &mut self.crew, self.times.steps);
-        let tally = evaluate(team, &mut self.crew, params, data, &self.scaling);
+        let blocks = self.shards.unwrap_or(team.size());
+        let tally = evaluate(team, &mut self.crew, params, data, &self.scaling, blocks);
         self.times.evaluate += start.elapsed();
         tally
     }
@@ -322,18 +379,19 @@ impl Trainer {
 
     /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+        self.conduct = exchange.conduct();
         statistics::average(comm, &mut self.crew, self.times.steps);
         self.params = exchange.settle()?;
         Ok(())
     }
 
     /// Takes note of the norms of a step that the exchange has summed.
-    fn measure(&mut self, small: f64, size: usize, samples: usize) {
+    fn measure(&mut self, small: f64, shares: usize, samples: usize) {
         if let (Some(noise), Some(big)) = (&mut self.noise, self.mover.norm()) {
             noise.add(Norms {
                 small,
                 big,
-                ranks: size.min(samples),
+                ranks: shares.min(samples),
                 samples,
             });
         }
@@ -348,4 +406,18 @@ impl Trainer {
             lr: self.lr(step.saturating_sub(1)),
         }
     }
+}
+
+/// A digest of the bits of a model's parameters and state.
+pub fn checksum(model: &Model, params: &[f32]) -> u64 {
+    let state = model.state();
+    let values = params.iter().chain(&state);
+    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
+    xxh3_64(&bytes)
+}
+
+/// The shards, of `all`, that a rank computes.
+fn own(all: usize, ranks: usize, rank: usize) -> Range<usize> {
+    let each = all / ranks;
+    rank * each..(rank + 1) * each
 }

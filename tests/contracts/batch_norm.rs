@@ -59,7 +59,7 @@ pub fn estimates_end_equal(comm: &dyn Comm) {
     same_bits_everywhere(comm, &in_step);
     let far = state_distance(&in_step, &single);
     assert!(far < 0.05, "estimates differ by {far}");
-    let apart = run(comm, Kind::OneSided(Placement::Sharded), 50, false);
+    let apart = run(comm, Kind::one_sided(Placement::Sharded), 50, false);
     same_bits_everywhere(comm, &apart);
     assert!(apart.model().state().iter().all(|value| value.is_finite()));
 }

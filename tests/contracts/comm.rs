@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use phalanx::Error;
-use phalanx::comm::{Comm, agree};
+use phalanx::comm::{Comm, Stripes, agree};
 
 pub fn reductions(comm: &dyn Comm) {
     let (rank, size) = (comm.rank(), comm.size());
@@ -65,7 +65,9 @@ pub fn window_additions(comm: &dyn Comm) {
     let window = comm.window(&[comm.rank() as f32; 100]).unwrap();
     for _ in 0..rounds {
         for owner in 0..size {
-            window.add(owner, 10, &[1.0; 90]).unwrap();
+            let mut sums = [0.0; 90];
+            window.add(owner, 10, &[1.0; 90], &mut sums).unwrap();
+            assert!(sums.iter().all(|&sum| sum >= owner as f32 + 1.0));
         }
     }
     comm.barrier();
@@ -81,24 +83,93 @@ pub fn window_additions(comm: &dyn Comm) {
     window.close().unwrap();
 }
 
-pub fn counter(comm: &dyn Comm) {
-    let window = comm.window(&[]).unwrap();
-    let owner = comm.size() - 1;
-    let mut mine: Vec<u64> = (0..100)
-        .map(|_| window.fetch_add(owner, 1).unwrap())
-        .collect();
-    assert!(mine.is_sorted(), "one rank's claims rise");
-    comm.barrier();
-    let bytes: Vec<u8> = mine.drain(..).flat_map(u64::to_le_bytes).collect();
-    let number = |eight: &[u8]| u64::from_le_bytes(eight.try_into().unwrap());
-    let mut all: Vec<u64> = comm.gather(&bytes).concat().chunks(8).map(number).collect();
-    all.sort_unstable();
-    assert!(all.into_iter().eq(0..100 * comm.size() as u64));
-    assert_eq!(
-        window.fetch_add(owner, 0).unwrap(),
-        100 * comm.size() as u64
+/// On one node in shared memory, and else by messages.
+pub fn counters(comm: &dyn Comm) {
+    for counters in [comm.counters(3).unwrap(), comm.far_counters(3).unwrap()] {
+        let mut mine: Vec<u64> = (0..100).map(|_| counters.add(1, 1).unwrap()).collect();
+        assert!(mine.is_sorted(), "one rank's claims rise");
+        counters.add(2, 1 << 40).unwrap();
+        comm.barrier();
+        let bytes: Vec<u8> = mine.drain(..).flat_map(u64::to_le_bytes).collect();
+        let number = |eight: &[u8]| u64::from_le_bytes(eight.try_into().unwrap());
+        let mut all: Vec<u64> = comm.gather(&bytes).concat().chunks(8).map(number).collect();
+        all.sort_unstable();
+        let size = comm.size() as u64;
+        assert!(all.into_iter().eq(0..100 * size));
+        let mut last = [0; 3];
+        counters.read(&mut last).unwrap();
+        assert_eq!(last, [0, 100 * size, size << 40]);
+        comm.barrier();
+        counters.close().unwrap();
+    }
+}
+
+/// A tree has one order of additions: each rank's result is the oracle's, whose ranks are the leaves.
+pub fn tree_sums(comm: &dyn Comm) {
+    if !comm.size().is_power_of_two() {
+        return;
+    }
+    // So far apart that every order of additions has bits of its own, and more than a bucket.
+    let value = |rank: usize, i: usize| ((i % 1000) as f32 + 0.1) * 3f32.powi(rank as i32 % 7);
+    let len = 300_000;
+    let mut values: Vec<f32> = (0..len).map(|i| value(comm.rank(), i)).collect();
+    comm.tree_sum(&mut values);
+    fn tree(ranks: std::ops::Range<usize>, value: &dyn Fn(usize) -> f32) -> f32 {
+        if ranks.len() == 1 {
+            return value(ranks.start);
+        }
+        let middle = ranks.start + ranks.len() / 2;
+        tree(ranks.start..middle, value) + tree(middle..ranks.end, value)
+    }
+    let expected = |i: usize| tree(0..comm.size(), &|rank| value(rank, i));
+    assert!(
+        values
+            .iter()
+            .enumerate()
+            .all(|(i, &sum)| sum == expected(i))
     );
-    window.close().unwrap();
+    let mut doubles = [comm.rank() as f64, 0.5];
+    comm.tree_sum(&mut doubles);
+    assert_eq!(doubles[1], 0.5 * comm.size() as f64);
+}
+
+/// Every rank adds to all stripes at the same time, beginning at different ones.
+pub fn stripes(comm: &dyn Comm) {
+    if comm.local_size() < comm.size() {
+        return;
+    }
+    let (len, rounds) = (10_000, 50);
+    let stripes = Stripes::new(comm, &vec![1.0; len], false).unwrap();
+    let count = stripes.count();
+    let mut seen: Vec<Vec<u32>> = vec![Vec::new(); count];
+    for round in 0..rounds {
+        for i in 0..count {
+            let s = (i + comm.rank() + round) % count;
+            let n = stripes.range(s).len();
+            let mut sums = vec![0.0; n];
+            let before = stripes.add(s, &vec![1.0; n], &mut sums);
+            // Everything that was added before, and nothing else, is in what comes back.
+            assert!(sums.iter().all(|&sum| sum == before as f32 + 2.0));
+            seen[s].push(before);
+        }
+    }
+    comm.barrier();
+    let all = rounds * comm.size();
+    for (s, seen) in seen.iter().enumerate() {
+        let mut values = vec![0.0; stripes.range(s).len()];
+        assert_eq!(stripes.read(s, &mut values) as usize, all);
+        assert!(values.iter().all(|&value| value == 1.0 + all as f32));
+        let bytes: Vec<u8> = seen.iter().flat_map(|n| n.to_le_bytes()).collect();
+        let number = |four: &[u8]| u32::from_le_bytes(four.try_into().unwrap());
+        let mut order: Vec<u32> = comm.gather(&bytes).concat().chunks(4).map(number).collect();
+        order.sort_unstable();
+        assert!(
+            order.into_iter().eq(0..all as u32),
+            "every place in the order once"
+        );
+    }
+    comm.barrier();
+    stripes.close().unwrap();
 }
 
 pub fn shared(comm: &dyn Comm) {

@@ -2,17 +2,17 @@
 
 use phalanx::comm::Comm;
 use phalanx::data::{Length, Loader, Scaling, Steps};
-use phalanx::exchange::{Kind, Placement, Tail};
+use phalanx::exchange::{Freedom, Kind, Placement, Start, Tail};
 use phalanx::nn::{Crew, Init, Spec, zoo};
 use phalanx::optim::{Decay, Epochs, Mover, Rule, Schedule, Sgd};
 use phalanx::train::{Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Trainer, Watched, train};
 
 use super::sets;
 
-const SAMPLES: usize = 1000;
+pub(super) const SAMPLES: usize = 1000;
 
 /// Every optimizer.
-fn rules() -> [Rule; 6] {
+pub(super) fn rules() -> [Rule; 6] {
     let (momentum, beta1, beta2, weight_decay) = (0.9, 0.9, 0.999, 0.001);
     [
         Rule::Sgd { weight_decay },
@@ -42,8 +42,22 @@ fn rules() -> [Rule; 6] {
     ]
 }
 
+/// One-sided exchanges that lose nothing.
+fn one_sided() -> Vec<Kind> {
+    let bounded = |bound| Freedom {
+        bound: Some(bound),
+        ..Freedom::default()
+    };
+    let mut kinds = vec![
+        Kind::one_sided(Placement::Sharded),
+        Kind::one_sided(Placement::Rank0),
+    ];
+    kinds.extend([bounded(0), bounded(3)].map(Kind::OneSided));
+    kinds
+}
+
 /// As `run_with`, by plain descent.
-fn run(comm: &dyn Comm, kind: Kind, batch: usize, epochs: u64, lr: f32) -> Trainer {
+pub(super) fn run(comm: &dyn Comm, kind: Kind, batch: usize, epochs: u64, lr: f32) -> Trainer {
     let plain = Rule::Sgd { weight_decay: 0.0 };
     run_with(comm, kind, batch, epochs, lr, (plain, None))
 }
@@ -75,16 +89,17 @@ pub(super) fn run_model(
 ) -> Trainer {
     let steps = Steps::new(SAMPLES, batch, Length::Epochs(epochs));
     let run = (steps, Schedule::constant(lr), None);
-    run_steps(comm, kind, run, (rule, limit), model)
+    run_steps(comm, kind, run, (rule, limit), model, None)
 }
 
 /// Trains a model by given steps and rates, and gives the trainer back.
-fn run_steps(
+pub(super) fn run_steps(
     comm: &dyn Comm,
     kind: Kind,
     (steps, schedule, noise): (Steps, Schedule, Option<Noise>),
     (rule, limit): (Rule, Option<f64>),
     (spec, threads): (&Spec, usize),
+    shards: Option<usize>,
 ) -> Trainer {
     let data = sets::digits(comm, SAMPLES);
     let scaling = Scaling::unit(1);
@@ -96,6 +111,7 @@ fn run_steps(
         scaling,
         steps,
         reduce: Reduce::Mean,
+        shards,
         optimizer,
         schedule,
         noise,
@@ -104,7 +120,7 @@ fn run_steps(
         on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let exchange = trainer.start(comm, kind).unwrap();
+    let exchange = trainer.start(comm, kind, None).unwrap();
     let goal = Goal {
         watch: None,
         watched: Watched::Test,
@@ -192,17 +208,18 @@ pub fn growing_batches_equal_one_rank(comm: &dyn Comm) {
         grown(),
         (plain, None),
         (&softmax(), 1),
+        None,
     );
     for kind in [Kind::AllReduce, Kind::NodeShared] {
-        let together = run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1));
+        let together = run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1), None);
         same_bits_everywhere(comm, &together);
         assert_eq!(together.times.steps, 25 + 13 + 4 * 7);
         let worst = distance(&together, &single);
         assert!(worst < 1e-5, "{kind:?}: parameters differ by {worst}");
     }
-    let kind = Kind::OneSided(Placement::Sharded);
+    let kind = Kind::one_sided(Placement::Sharded);
     let mut samples = [
-        run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1))
+        run_steps(comm, kind, grown(), (plain, None), (&softmax(), 1), None)
             .times
             .samples,
     ];
@@ -220,7 +237,7 @@ pub fn noise_is_measured_together(comm: &dyn Comm) {
         let run = |noise, limit| {
             let steps = Steps::new(SAMPLES, 40, Length::Epochs(8));
             let run = (steps, Schedule::constant(0.1), noise);
-            run_steps(comm, kind, run, (plain, limit), (&softmax(), 1))
+            run_steps(comm, kind, run, (plain, limit), (&softmax(), 1), None)
         };
         let trainer = run(Some(Noise::new(Some(150))), None);
         same_bits_everywhere(comm, &trainer);
@@ -252,22 +269,34 @@ pub fn synchronous_repeats(comm: &dyn Comm) {
 }
 
 pub fn one_sided_loses_no_update(comm: &dyn Comm) {
-    for placement in [Placement::Sharded, Placement::Rank0] {
-        let kind = Kind::OneSided(placement);
-        let mut exchange = kind.start(comm, vec![0.0; 1001]).unwrap();
+    for kind in one_sided() {
+        let mut exchange = kind
+            .start(comm, vec![0.0; 10_001], Start::default())
+            .unwrap();
         let mut mover = Mover::new(Box::new(Sgd::default()));
         let mut mine = [0u64];
-        while exchange.claim(mine[0]).unwrap() < 200 {
+        loop {
+            let step = exchange.claim(mine[0]).unwrap();
+            if step >= 200 {
+                break;
+            }
+            assert!(exchange.ready(step).unwrap().is_some());
             exchange.arenas().grads.fill(-1.0);
             exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
             mine[0] += 1;
         }
+        exchange.leave().unwrap();
+        let conduct = exchange.conduct();
+        assert_eq!(
+            (conduct.updates, conduct.behind.total()),
+            (mine[0], mine[0])
+        );
         let params = exchange.settle().unwrap();
         comm.sum(&mut mine);
         assert_eq!(mine, [200], "every step is taken once");
         assert!(
             params.iter().all(|&param| param == 200.0),
-            "every update is in every parameter"
+            "{kind:?}: every update is in every parameter"
         );
     }
 }
@@ -275,7 +304,7 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
 /// A fault of the last rank keeps every rank's parameters where they are, and is no fault of the next step.
 pub fn a_fault_moves_nothing(comm: &dyn Comm) {
     for kind in [Kind::AllReduce, Kind::NodeShared] {
-        let mut exchange = kind.start(comm, vec![0.5; 101]).unwrap();
+        let mut exchange = kind.start(comm, vec![0.5; 101], Start::default()).unwrap();
         let mut mover = Mover::new(Box::new(Sgd::default()));
         for (step, moved) in [(0, 1.0), (1, 1.0), (2, 2.0)] {
             assert_eq!(exchange.claim(step).unwrap(), step);
@@ -304,8 +333,14 @@ pub fn one_sided_trains(comm: &dyn Comm) {
         1.0 - trainer.evaluate_settled(comm, &data).unwrap().accuracy()
     };
     let sync = error(&mut run(comm, Kind::AllReduce, 20, 10, 0.1));
-    for placement in [Placement::Sharded, Placement::Rank0] {
-        let mut trainer = run(comm, Kind::OneSided(placement), 20, 10, 0.1);
+    let racy = Freedom {
+        racy: true,
+        ..Freedom::default()
+    };
+    let one_node = comm.local_size() == comm.size();
+    let racy = one_node.then_some(Kind::OneSided(racy));
+    for kind in one_sided().into_iter().chain(racy) {
+        let mut trainer = run(comm, kind, 20, 10, 0.1);
         same_bits_everywhere(comm, &trainer);
         let mut samples = [trainer.times.samples];
         comm.sum(&mut samples);
@@ -313,7 +348,7 @@ pub fn one_sided_trains(comm: &dyn Comm) {
         let one_sided = error(&mut trainer);
         assert!(
             (one_sided - sync).abs() < 0.05,
-            "{placement:?}: errors {one_sided} and {sync}"
+            "{kind:?}: errors {one_sided} and {sync}"
         );
     }
 }

@@ -1,5 +1,6 @@
 //! What every group of ranks must keep, on threads and under mpirun alike.
 
+mod agreement;
 mod batch_norm;
 mod comm;
 mod exchange;
@@ -12,7 +13,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 20] = [
+pub const CHECKS: [Check; 29] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -31,7 +32,12 @@ pub const CHECKS: [Check; 20] = [
         "a window loses no concurrent addition",
         comm::window_additions,
     ),
-    ("a counter gives every number once", comm::counter),
+    ("a counter gives every number once", comm::counters),
+    (
+        "sums by a tree have one order of additions",
+        comm::tree_sums,
+    ),
+    ("stripes lose no addition and order them all", comm::stripes),
     ("node-shared memory is seen by every rank", comm::shared),
     ("an error on one rank is an error on all", comm::agreement),
     (
@@ -65,6 +71,34 @@ pub const CHECKS: [Check; 20] = [
     (
         "one-sided trains as well as ranks in step",
         exchange::one_sided_trains,
+    ),
+    (
+        "shards give the same bits on any number of ranks",
+        agreement::shards_give_the_same_bits,
+    ),
+    (
+        "shards of networks give the same bits on any number of ranks and threads",
+        agreement::shards_of_networks_give_the_same_bits,
+    ),
+    (
+        "one-sided without staleness is in step",
+        agreement::no_staleness_is_in_step,
+    ),
+    (
+        "no update is staler than the bound",
+        agreement::staleness_is_bounded,
+    ),
+    (
+        "averaging after every step is in step",
+        agreement::averaging_every_step_is_in_step,
+    ),
+    (
+        "elastic averaging draws ranks together as its formula says",
+        agreement::elastic_averaging_draws_ranks_together,
+    ),
+    (
+        "steps with backup go on without the slowest rank",
+        agreement::backup_goes_on_without_the_slowest,
     ),
     (
         "batch norm across ranks equals one rank with the whole batch",

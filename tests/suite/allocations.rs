@@ -93,6 +93,7 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
         scaling,
         steps: Steps::new(1000, 150, Length::Epochs(10)),
         reduce: Reduce::Mean,
+        shards: None,
         schedule: Schedule::constant(0.01),
         noise: None,
         init: Init::default(),
@@ -100,7 +101,7 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
         on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = trainer.start(comm, kind).unwrap();
+    let mut exchange = trainer.start(comm, kind, None).unwrap();
     let mut before = 0;
     for step in 0..20 {
         if step == 10 {

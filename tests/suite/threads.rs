@@ -1,6 +1,6 @@
 //! The contracts of ranks, on ranks as threads.
 
-use phalanx::comm::run_ranks;
+use phalanx::comm::{run_nodes, run_ranks};
 
 use crate::contracts::CHECKS;
 
@@ -34,4 +34,21 @@ fn contracts_hold_on_four_ranks() {
 #[test]
 fn contracts_hold_on_eight_ranks() {
     on(8);
+}
+
+/// Ranks that are to believe that they are on several nodes, also unevenly and not in order.
+#[test]
+fn contracts_hold_on_several_nodes() {
+    for nodes in [
+        &[0, 1][..],
+        &[0, 0, 1, 1],
+        &[0, 1, 0, 1],
+        &[0, 0, 0, 1],
+        &[0, 1, 2],
+    ] {
+        for (name, check) in CHECKS {
+            println!("{name}, ranks as threads on nodes {nodes:?}");
+            run_nodes(nodes, |comm| check(comm));
+        }
+    }
 }

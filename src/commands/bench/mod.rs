@@ -17,7 +17,7 @@ use super::warn_if_crowded;
 use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
-use crate::exchange::{Exchange, Kind};
+use crate::exchange::{Exchange, Kind, fastest};
 use crate::nn::{Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
@@ -110,7 +110,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         say(&row::head(
             &work,
             &data,
-            settings.exchange.resolve(comm)?,
+            settings.exchange,
             settings.threads,
             peak,
         ));
@@ -154,8 +154,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 /// One row of the table; *collective*.
 fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
     data.enough_for(comm.size())?;
-    let kind = settings.exchange.resolve(comm)?;
+    settings.exchange.check(comm, None)?;
     let model = settings.model.build(data.shape, data.classes)?;
+    let kind = match settings.exchange {
+        Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
+        kind => kind,
+    };
     let mut crew = Crew::new(model, settings.threads)?;
     if settings.tune {
         crew.tune(batch, |choices| comm.broadcast(0, choices));
@@ -173,6 +177,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
             Length::Steps(STEPS),
         ),
         reduce: Reduce::Mean,
+        shards: None,
         optimizer: Box::new(Sgd::default()),
         schedule: Schedule::constant(0.01),
         noise: None,
@@ -181,7 +186,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = trainer.start(comm, kind)?;
+    let mut exchange = trainer.start(comm, kind, None)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
     let (warm, mut steps) = (Instant::now(), 1);

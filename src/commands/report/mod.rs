@@ -1,6 +1,8 @@
 //! What a training run writes down and prints about itself.
 
-use std::collections::BTreeMap;
+mod result;
+
+pub(super) use result::Result;
 
 use serde::Serialize;
 
@@ -9,7 +11,7 @@ use crate::comm::Comm;
 use crate::data::Length;
 use crate::nn::Init;
 use crate::optim::{Rule, Schedule};
-use crate::train::{Every, OnNan, Outcome, RankReport, Reduce, RunFolder, Trainer, Watched};
+use crate::train::{Every, OnNan, Reduce, RunFolder, Trainer};
 
 /// `settings.toml`: as typed and as resolved, enough to repeat the run.
 #[derive(Serialize)]
@@ -40,7 +42,9 @@ struct Resolved {
     validation_samples: Option<usize>,
     /// The set that was evaluated during training.
     watched: &'static str,
-    exchange: &'static str,
+    exchange: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    virtual_shards: Option<usize>,
     reduce: Reduce,
     step_batch: usize,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +101,7 @@ pub(super) fn settings(
             validation_samples: plan.validation.as_ref().map(|data| data.len()),
             watched: settings.watched().name(),
             exchange: plan.exchange.describe(),
+            virtual_shards: settings.shards,
             reduce: settings.reduce,
             step_batch: plan.steps.batch(0),
             grow_batch: settings.grow,
@@ -221,7 +226,7 @@ pub(super) fn settings_rows(
         ),
         ("train", train),
         ("test", plan.test.as_ref().map_or("none".into(), data)),
-        ("exchange", plan.exchange.describe().into()),
+        ("exchange", exchange(settings, plan)),
         ("batch", batch),
         ("length", length),
         ("optimizer", optimizer),
@@ -238,188 +243,14 @@ pub(super) fn settings_rows(
     ]
 }
 
-/// `result.toml`.
-#[derive(Serialize)]
-pub(super) struct Result {
-    steps: u64,
-    epochs: f64,
-    samples: u64,
-    seconds: f64,
-    samples_per_s: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    validation_loss: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    validation_accuracy: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    test_loss: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    test_accuracy: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_step: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    target_seconds: Option<f64>,
-    /// Step of the lowest loss of the watched set, where the run ended for want of a lower one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stale_since: Option<u64>,
-    /// Step whose parameters are in model.h5, where it is not the last one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    best_step: Option<u64>,
-    /// Steps without an update, because a loss or a gradient was not finite.
-    skipped: u64,
-    eval_every: u64,
-    /// Samples of a step at the end.
-    batch: usize,
-    /// The gradient noise scale at the end, where it was measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    noise_scale: Option<f64>,
-    /// Share of all ranks' time by part.
-    time: BTreeMap<&'static str, f64>,
-    checksum: String,
-}
-
-impl Result {
-    pub(super) fn new(
-        settings: &Settings,
-        outcome: &Outcome,
-        ranks: &[RankReport],
-        plan: &Plan,
-        trainer: &Trainer,
-        seconds: f64,
-    ) -> Self {
-        // Ranks that step together take the same steps; ranks that do not take different ones.
-        let together = ranks.iter().map(|rank| rank.samples).sum::<u64>()
-            == trainer.steps().seen(ranks[0].steps);
-        let steps = if together {
-            ranks[0].steps
-        } else {
-            ranks.iter().map(|rank| rank.steps).sum()
-        };
-        let skipped = match together {
-            true => ranks[0].skipped,
-            false => ranks.iter().map(|rank| rank.skipped).sum(),
-        };
-        let samples = ranks.iter().map(|rank| rank.samples).sum();
-        let total = |part: fn(&RankReport) -> f64| ranks.iter().map(part).sum::<f64>();
-        let parts = [
-            ("compute", total(|rank| rank.compute_s)),
-            ("exchange", total(|rank| rank.exchange_s)),
-            ("wait", total(|rank| rank.wait_s)),
-            ("load", total(|rank| rank.load_s)),
-            ("evaluate", total(|rank| rank.evaluate_s)),
-        ];
-        let all = seconds * ranks.len() as f64;
-        let (validation, test) = match settings.watched() {
-            Watched::Validation => (outcome.settled, outcome.test),
-            Watched::Test => (None, outcome.settled),
-        };
-        Self {
-            steps,
-            epochs: samples as f64 / plan.data.len() as f64,
-            samples,
-            seconds,
-            samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
-            validation_loss: validation.map(|tally| tally.mean_loss()),
-            validation_accuracy: validation.map(|tally| tally.accuracy()),
-            test_loss: test.map(|tally| tally.mean_loss()),
-            test_accuracy: test.map(|tally| tally.accuracy()),
-            target_step: outcome.reached.map(|(step, _)| step),
-            target_seconds: outcome.reached.map(|(_, seconds)| seconds),
-            stale_since: outcome.stale,
-            best_step: outcome.kept,
-            skipped,
-            eval_every: plan.eval_every.at_first(&plan.steps),
-            batch: trainer.moment(steps).batch,
-            noise_scale: trainer.noise_scale(),
-            time: parts
-                .into_iter()
-                .map(|(name, time)| (name, time / all))
-                .collect(),
-            checksum: format!("{:016x}", trainer.checksum()),
-        }
+/// How ranks agree, and why so.
+fn exchange(settings: &Settings, plan: &Plan) -> String {
+    let mut words = plan.exchange.describe();
+    if let Some(shards) = settings.shards {
+        words += &format!(", reproducible in {shards} shards");
     }
-
-    /// The table that is printed last.
-    pub(super) fn rows(
-        &self,
-        settings: &Settings,
-        ranks: &[RankReport],
-        folder: &RunFolder,
-    ) -> Vec<(&'static str, String)> {
-        let mut rows = vec![
-            (
-                "steps",
-                format!(
-                    "{} ({:.2} epochs, {} samples)",
-                    self.steps, self.epochs, self.samples
-                ),
-            ),
-            (
-                "time",
-                format!(
-                    "{:.2} s, {:.0} samples/s without evaluation",
-                    self.seconds, self.samples_per_s
-                ),
-            ),
-        ];
-        let watched = settings.watched().name();
-        if let (Some(loss), Some(accuracy)) = (self.validation_loss, self.validation_accuracy) {
-            rows.push(("validation loss", format!("{loss:.4}")));
-            rows.push(("validation accuracy", format!("{:.2} %", 100.0 * accuracy)));
-        }
-        if let (Some(loss), Some(accuracy)) = (self.test_loss, self.test_accuracy) {
-            rows.push(("test loss", format!("{loss:.4}")));
-            rows.push(("test accuracy", format!("{:.2} %", 100.0 * accuracy)));
-        }
-        if let Some(target) = settings.until_loss {
-            rows.push(("target", match (self.target_step, self.target_seconds) {
-                (Some(step), Some(seconds)) => format!(
-                    "{watched} loss {target} crossed between step {} and step {step} (evaluated every {} steps), after {seconds:.2} s",
-                    step.saturating_sub(self.eval_every),
-                    self.eval_every
-                ),
-                _ => format!("{watched} loss {target} was not reached"),
-            }));
-        }
-        if self.skipped > 0 {
-            let problem = "steps whose loss or gradient was not finite";
-            rows.push(("skipped", format!("{} {problem}", self.skipped)));
-        }
-        if let Some(step) = self.stale_since {
-            rows.push((
-                "stopped early",
-                format!("no lower {watched} loss since step {step}"),
-            ));
-        }
-        if let Some(step) = self.best_step {
-            rows.push((
-                "kept",
-                format!("the parameters of step {step}, whose {watched} loss was lowest"),
-            ));
-        }
-        if settings.grow.is_some() {
-            let batch = format!("{} samples a step at the end", self.batch);
-            rows.push(("batch", batch));
-        }
-        if let Some(scale) = self.noise_scale {
-            rows.push(("gradient noise", format!("{scale:.0} samples at the end")));
-        }
-        let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
-            .iter()
-            .map(|name| format!("{name} {:.0} %", 100.0 * self.time[name]))
-            .collect();
-        rows.push(("where time went", parts.join(", ")));
-        let shares: Vec<String> = ranks
-            .iter()
-            .take(8)
-            .map(|rank| format!("{:.1}", 100.0 * rank.share))
-            .collect();
-        let more = if ranks.len() > 8 {
-            " … (ranks.csv has all)"
-        } else {
-            ""
-        };
-        rows.push(("updates by rank", format!("{} %{more}", shares.join(", "))));
-        rows.push(("written to", folder.path().display().to_string()));
-        rows
+    if let Some(why) = &plan.why {
+        words += &format!("; {why}");
     }
+    words
 }

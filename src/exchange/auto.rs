@@ -1,0 +1,70 @@
+//! Which synchronous exchange is the fastest for these ranks, found by trying.
+
+use std::time::Instant;
+
+use super::{Kind, Start, Tail};
+use crate::Result;
+use crate::comm::Comm;
+use crate::optim::{Momentum, Mover};
+
+/// Parameters that are tried with at the most: 8 MiB of each arena are past every cache and cost little time.
+const MOST: usize = 1 << 21;
+/// Trials of each, in turns.
+const TRIALS: usize = 5;
+/// The simpler one must be that much faster: a choice that flips with every noise would make runs that differ in rounding.
+const MARGIN: f64 = 1.25;
+
+/// The exchange to take for a model of so many parameters, and why in words; *collective*.
+pub fn fastest(comm: &dyn Comm, params: usize) -> Result<(Kind, String)> {
+    let kinds = [Kind::NodeShared, Kind::AllReduce];
+    let mut times = [f64::INFINITY; 2];
+    let tried = params.min(MOST);
+    let mut exchanges = Vec::new();
+    for kind in kinds {
+        let start = Start {
+            state: 1,
+            ..Start::default()
+        };
+        exchanges.push(kind.start(comm, vec![0.0; tried], start)?);
+    }
+    let mut movers = kinds.map(|_| Mover::new(Box::new(Momentum::new(0.9, false, 0.0))));
+    // The first trial of each touches its memory for the first time, and is not counted.
+    for trial in 0..=TRIALS {
+        for (i, exchange) in exchanges.iter_mut().enumerate() {
+            exchange.arenas().grads.fill(0.0);
+            comm.barrier();
+            let start = Instant::now();
+            exchange.step(Tail::default(), 0.0, &mut movers[i])?;
+            if trial > 0 {
+                times[i] = times[i].min(start.elapsed().as_secs_f64());
+            }
+        }
+    }
+    for exchange in exchanges {
+        exchange.settle()?;
+    }
+    // The slowest rank counts, and all must choose alike.
+    comm.max(&mut times);
+    comm.broadcast(0, &mut times);
+    let [shared, reduced] = times;
+    let kind = if reduced * MARGIN < shared {
+        Kind::AllReduce
+    } else {
+        Kind::NodeShared
+    };
+    let of = if tried < params { " of a part" } else { "" };
+    let why = format!(
+        "measured here{of}: node-shared {} a step, all-reduce {}",
+        readable(shared),
+        readable(reduced)
+    );
+    Ok((kind, why))
+}
+
+fn readable(seconds: f64) -> String {
+    match seconds {
+        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}

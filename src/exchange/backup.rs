@@ -1,0 +1,178 @@
+//! Synchronous with backup: a step takes the first gradients that are ready, and goes on without those that are late.
+//!
+//! After Chen et al. (2016). The step's samples are divided over all P ranks, and the mean is taken over those of the first
+//! N. The rank that completes them adds up and moves the parameters, alone; then the next step begins. A rank that is late
+//! throws its gradients away, and leaves out all steps that have been taken meanwhile. Parameters and what the optimizer
+//! remembers are in shared memory of one node, so that any rank may be the one that moves them. Cost of a step with n
+//! parameters: 4·n·(N + 2) bytes read or written by one rank, as much as the optimizer remembers read and written twice,
+//! and 4·n bytes copied by each rank that begins the next step.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use super::{Arenas, Conduct, Exchange, Spent, Tail};
+use crate::Result;
+use crate::comm::{Comm, Gate, Moving, Pause, tree_sum};
+use crate::optim::{Mover, Part};
+
+/// Claimed in place of a step when the run is over; no run has so many steps.
+const FINISHED: u64 = 1 << 60;
+
+/// Steps are taken by the first ranks that are ready.
+pub struct Backup<'c> {
+    comm: &'c dyn Comm,
+    alone: Box<dyn Comm>,
+    gate: Gate,
+    /// Gradients that a step takes.
+    take: usize,
+    /// The parameters that this rank's step began with.
+    params: Vec<f32>,
+    cuts: [usize; 2],
+    step: u64,
+    conduct: Conduct,
+}
+
+impl<'c> Backup<'c> {
+    /// Takes steps from `params`, equal on every rank, each with the first `take` gradients, by an optimizer that remembers
+    /// so many `state` values of each parameter; all ranks must be on one node; *collective*.
+    pub fn new(comm: &'c dyn Comm, params: &[f32], take: usize, state: usize) -> Result<Self> {
+        Ok(Self {
+            comm,
+            alone: comm.split(comm.rank()),
+            gate: Gate::new(comm, params, state * params.len(), Tail::LEN)?,
+            take,
+            params: params.to_vec(),
+            cuts: [0, params.len()],
+            step: 0,
+            conduct: Conduct::default(),
+        })
+    }
+
+    /// Waits until `step` is the next one or past; gives the next one.
+    fn wait_for(&self, step: u64) -> u64 {
+        let mut pause = Pause::default();
+        loop {
+            let next = self.gate.next();
+            if next >= step {
+                return next;
+            }
+            pause.once();
+        }
+    }
+
+    /// A step whose gradients are not used.
+    fn late(&mut self) -> Tail {
+        self.conduct.dropped += 1;
+        Tail::default()
+    }
+}
+
+/// Moves the parameters along the mean of the gradients that are there; gives the sum of their tails.
+fn advance(moving: Moving, lr: f32, cuts: &[usize], mover: &mut Mover) -> Vec<f32> {
+    let Moving {
+        params,
+        extra,
+        updates,
+        arrived,
+    } = moving;
+    let len = params.len();
+    let mut tail = vec![0.0; Tail::LEN];
+    tree_sum(arrived.len(), |i| &arrived[i][len..], &mut tail);
+    let team = Tail::read(&tail);
+    if team.faults > 0 {
+        return tail;
+    }
+    // Gradients are shares of the mean over all samples of the step; those that are there are to count for all.
+    let factor = (1.0 / team.share) as f32;
+    mover.resume(0..len, updates, extra);
+    let gradient = |range: Range<usize>, out: &mut [f32]| {
+        tree_sum(arrived.len(), |i| &arrived[i][range.clone()], out);
+        out.iter_mut().for_each(|value| *value *= factor);
+    };
+    mover.step(lr, Part::whole(params, cuts), gradient, |_| {});
+    mover.remember(extra);
+    tail
+}
+
+impl Exchange for Backup<'_> {
+    fn team(&self) -> &dyn Comm {
+        &*self.alone
+    }
+
+    fn place(&self) -> (usize, usize) {
+        (self.comm.rank(), self.comm.size())
+    }
+
+    fn claim(&mut self, claimed: u64) -> Result<u64> {
+        // Only the end is ever so far ahead.
+        let next = self.gate.next();
+        Ok(if next >= FINISHED { next } else { claimed })
+    }
+
+    fn ready(&mut self, step: u64) -> Result<Option<Duration>> {
+        let start = Instant::now();
+        self.step = step;
+        if self.wait_for(step) > step {
+            self.late();
+            return Ok(None);
+        }
+        let wait = start.elapsed();
+        self.gate.read(&mut self.params);
+        Ok(Some(wait))
+    }
+
+    fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    fn arenas(&mut self) -> Arenas<'_> {
+        let len = self.params.len();
+        Arenas {
+            team: &*self.alone,
+            params: &self.params,
+            grads: &mut self.gate.grads()[..len],
+        }
+    }
+
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
+        let start = Instant::now();
+        let len = self.params.len();
+        mine.write(&mut self.gate.grads()[len..]);
+        let (step, cuts) = (self.step, self.cuts);
+        let work = |moving: Moving| advance(moving, lr, &cuts, mover);
+        let in_time = self.gate.arrive(step, self.take, work);
+        let exchange = start.elapsed();
+        if !in_time {
+            let wait = Duration::ZERO;
+            return Ok((self.late(), Spent { exchange, wait }));
+        }
+        let next = self.wait_for(step + 1);
+        let wait = start.elapsed() - exchange;
+        if next >= FINISHED {
+            // The run ended while this rank waited for others.
+            self.gate.withdraw();
+            return Ok((self.late(), Spent { exchange, wait }));
+        }
+        self.conduct.updates += 1;
+        let mut tail = [0.0; Tail::LEN];
+        self.gate.result(&mut tail);
+        Ok((Tail::read(&tail), Spent { exchange, wait }))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.gate.skip_to(FINISHED);
+        Ok(())
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.conduct.clone()
+    }
+
+    fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
+        self.comm.barrier();
+        self.gate.read(&mut self.params);
+        self.comm.barrier();
+        self.gate.close_all()?;
+        Ok(self.params)
+    }
+}

@@ -1,0 +1,182 @@
+//! Local descent: each rank takes steps on parameters of its own, and every so many steps they are averaged.
+//!
+//! Cost of an averaging: `MPI_Allreduce` of 4·(parameters + 2) bytes, bucket by bucket, once in `every` steps of a rank.
+//! After McMahan et al. (2017) and Stich (2019); elastic averaging after Zhang, Choromanska and LeCun (2015).
+
+use std::time::Instant;
+
+use super::{Arenas, Exchange, Spent, Tail};
+use crate::Result;
+use crate::comm::{BUCKET, Comm};
+use crate::optim::{Mover, Part};
+
+/// Claimed in place of a step when the run is over; no run has so many steps.
+const FINISHED: u64 = 1 << 60;
+
+/// When and how ranks average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Averaging {
+    /// Steps of a rank from one averaging to the next.
+    pub every: u64,
+    /// Elastic: ranks and a common centre are drawn towards each other, the centre by this share of the way to the ranks'
+    /// mean and each rank by that share over the number of ranks. Else all ranks get the mean.
+    pub elastic: Option<f32>,
+}
+
+impl Averaging {
+    pub(super) fn describe(self) -> String {
+        let Self { every, elastic } = self;
+        match elastic {
+            None => format!("local (each rank by itself, averaged every {every} steps)"),
+            Some(beta) => {
+                format!("local (each rank by itself, elastic averaging {beta} every {every} steps)")
+            }
+        }
+    }
+}
+
+/// Every rank is a team of its own between two averagings.
+pub struct Local<'c> {
+    comm: &'c dyn Comm,
+    alone: Box<dyn Comm>,
+    averaging: Averaging,
+    params: Vec<f32>,
+    grads: Vec<f32>,
+    /// The centre that ranks are drawn to, if averaging is elastic; the same on all.
+    centre: Vec<f32>,
+    cuts: [usize; 2],
+    taken: u64,
+    /// Whether this rank wants the run to end, and whether all know that one does.
+    ends: bool,
+    over: bool,
+}
+
+impl<'c> Local<'c> {
+    /// Takes steps from `params`, equal on every rank; *collective*.
+    pub fn new(comm: &'c dyn Comm, averaging: Averaging, params: Vec<f32>) -> Self {
+        let centre = match averaging.elastic {
+            Some(_) => params.clone(),
+            None => Vec::new(),
+        };
+        Self {
+            comm,
+            alone: comm.split(comm.rank()),
+            averaging,
+            grads: vec![0.0; params.len()],
+            centre,
+            cuts: [0, params.len()],
+            params,
+            taken: 0,
+            ends: false,
+            over: false,
+        }
+    }
+
+    /// Averages; gives how many ranks are going on; *collective*.
+    fn average(&mut self, goes_on: bool) -> u64 {
+        let ranks = self.comm.size() as f32;
+        let mut flags = [u64::from(goes_on), u64::from(self.ends)];
+        self.comm.sum(&mut flags);
+        self.over = flags[1] > 0;
+        let grads = &mut self.grads;
+        match self.averaging.elastic {
+            None => {
+                for bucket in self.params.chunks_mut(BUCKET) {
+                    self.comm.sum(bucket);
+                    bucket.iter_mut().for_each(|param| *param /= ranks);
+                }
+            }
+            Some(beta) => {
+                // Gradients are written anew before they are read: here is room.
+                let pairs = self.params.iter().zip(&self.centre);
+                let sums = grads.iter_mut();
+                sums.zip(pairs)
+                    .for_each(|(sum, (param, centre))| *sum = param - centre);
+                let pairs = self.params.iter_mut().zip(&*grads);
+                pairs.for_each(|(param, apart)| *param -= beta / ranks * apart);
+                let buckets = self.centre.chunks_mut(BUCKET);
+                for (centre, apart) in buckets.zip(grads.chunks_mut(BUCKET)) {
+                    self.comm.sum(&mut *apart);
+                    let pairs = centre.iter_mut().zip(&*apart);
+                    pairs.for_each(|(centre, apart)| *centre += beta / ranks * apart);
+                }
+            }
+        }
+        flags[0]
+    }
+
+    /// The parameters that stand for all ranks'.
+    fn common(&self) -> &[f32] {
+        match self.averaging.elastic {
+            Some(_) => &self.centre,
+            None => &self.params,
+        }
+    }
+}
+
+impl Exchange for Local<'_> {
+    fn team(&self) -> &dyn Comm {
+        &*self.alone
+    }
+
+    /// Ranks take turns, so that all take as many steps.
+    fn claim(&mut self, claimed: u64) -> Result<u64> {
+        let next = claimed * self.comm.size() as u64 + self.comm.rank() as u64;
+        Ok(if self.over { FINISHED } else { next })
+    }
+
+    fn params(&self) -> &[f32] {
+        self.common()
+    }
+
+    fn arenas(&mut self) -> Arenas<'_> {
+        Arenas {
+            team: &*self.alone,
+            params: &self.params,
+            grads: &mut self.grads,
+        }
+    }
+
+    fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
+        let start = Instant::now();
+        if mine.faults == 0 {
+            let grads = &self.grads;
+            let part = Part::whole(&mut self.params, &self.cuts);
+            let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
+            mover.step(lr, part, gradient, |_| {});
+        }
+        self.taken += 1;
+        let moved = start.elapsed();
+        let mut arrived = moved;
+        if self.taken.is_multiple_of(self.averaging.every) {
+            self.comm.barrier();
+            arrived = start.elapsed();
+            self.average(true);
+        }
+        let wait = arrived - moved;
+        let exchange = start.elapsed() - wait;
+        Ok((mine, Spent { exchange, wait }))
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.ends = true;
+        Ok(())
+    }
+
+    fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
+        // Ranks with steps left average with those that have none, until all are here.
+        loop {
+            self.comm.barrier();
+            if self.average(false) == 0 {
+                break;
+            }
+        }
+        let mut params = match self.averaging.elastic {
+            Some(_) => self.centre,
+            None => self.params,
+        };
+        // MPI advises, but does not promise, that all ranks get the same bits from a sum.
+        self.comm.broadcast(0, &mut params[..]);
+        Ok(params)
+    }
+}
