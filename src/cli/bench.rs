@@ -8,12 +8,70 @@ use super::choice::{self, ModelArgs};
 use super::exchange::ExchangeArgs;
 use super::{positive, positive_real, threads};
 use crate::Result;
-use crate::commands::bench::Settings;
+use crate::commands::bench::{Settings, exchange, train};
 
 /// Measure speed in a steady state.
 #[derive(Subcommand)]
 pub(super) enum Bench {
     Train(BenchTrain),
+    Exchange(BenchExchange),
+}
+
+/// The time of each exchange without any training; start it under mpirun with the ranks to measure.
+///
+/// Prints a row for each number of ranks and size of the parameters: the time of a memory copy, of MPI_Allreduce alone, and of
+/// a step of each exchange with momentum; GB/s, and the share of the limit, which is the time of the memory traffic that the
+/// exchange cannot avoid. With --predict, fits the cost model of each exchange to these times and tells what it predicts
+/// for many nodes.
+#[derive(Args)]
+pub(super) struct BenchExchange {
+    /// Bytes of the parameters, such as 4KiB,1MiB,256MiB [default: 4 KiB to 64 MiB in steps of 16 times, and 256 MiB].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = bytes, default_value = "4KiB,64KiB,1MiB,16MiB,64MiB,256MiB")]
+    sizes: Vec<usize>,
+    /// How many of the ranks take part, such as 1,2,4,8 [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
+    ranks: Vec<usize>,
+    /// How long each measurement takes; there are three of each, in turns.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = positive_real)]
+    seconds: f64,
+    /// Tell what the fitted cost model predicts for a step of so many parameters on 2 to 1024 nodes.
+    #[arg(long, value_name = "PARAMETERS", value_parser = positive)]
+    predict: Option<usize>,
+    /// Network between nodes that --predict assumes: µs of a message, and GB/s of a node; measured nowhere here.
+    #[arg(long, value_name = "US,GB/S", value_parser = network, default_value = "2,12", requires = "predict")]
+    network: (f64, f64),
+    /// Write all rows to this file too.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Print a line of JSON for each row instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A number of bytes, with or without a unit.
+fn bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, shift) = match unit {
+        Some((unit, shift)) => (text.trim_end_matches(unit), *shift),
+        None => (text, 0),
+    };
+    let number = positive(number.trim())
+        .map_err(|problem| format!("{problem}, or one with KiB, MiB or GiB"))?;
+    let bytes = number
+        .checked_shl(shift)
+        .filter(|bytes| bytes >> shift == number);
+    match bytes {
+        Some(bytes) if bytes >= 4 && bytes <= 1 << 40 => Ok(bytes),
+        _ => Err("must be at least one parameter of 4 bytes, and at most 1024 GiB".into()),
+    }
+}
+
+fn network(text: &str) -> Result<(f64, f64), String> {
+    let (latency, bandwidth) = text
+        .split_once(',')
+        .ok_or("expected two numbers, such as 2,12")?;
+    Ok((positive_real(latency)?, positive_real(bandwidth)?))
 }
 
 /// Samples a second of training; start it under mpirun with the ranks to measure.
@@ -57,8 +115,21 @@ pub(super) struct BenchTrain {
 
 impl Bench {
     pub(super) fn resolve(self) -> Result<Settings> {
-        let Self::Train(typed) = self;
-        Ok(Settings {
+        let typed = match self {
+            Self::Train(typed) => typed,
+            Self::Exchange(typed) => {
+                return Ok(Settings::Exchange(exchange::Settings {
+                    sizes: typed.sizes,
+                    ranks: typed.ranks,
+                    seconds: typed.seconds,
+                    predict: typed.predict,
+                    network: typed.network,
+                    csv: typed.csv,
+                    json: typed.json,
+                }));
+            }
+        };
+        Ok(Settings::Train(train::Settings {
             model: typed
                 .choice
                 .resolve(typed.model.or(Some("softmax".into())))?,
@@ -71,6 +142,6 @@ impl Bench {
             by_layer: typed.by_layer,
             tune: !typed.no_tune,
             json: typed.json,
-        })
+        }))
     }
 }

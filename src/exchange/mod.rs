@@ -4,6 +4,7 @@ mod all_reduce;
 mod auto;
 mod backup;
 mod conduct;
+pub mod cost;
 mod kind;
 mod local;
 mod node_shared;

@@ -1,59 +1,37 @@
-//! `phalanx bench train`: the speed of training in a steady state, for each batch size and number of ranks.
+//! `phalanx bench`: speed in a steady state.
 
+pub mod exchange;
 mod layers;
 mod row;
 mod set;
+pub mod train;
 
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use self::row::Row;
-use self::set::BuiltIn;
-use super::train::BatchSize;
-use super::warn_if_crowded;
-use crate::backend::cpu::peak_flops;
-use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Length, Loader, Scaling, Steps};
-use crate::exchange::{Exchange, Kind, fastest};
-use crate::nn::{Crew, Init, zoo::Choice};
-use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
-use crate::optim::{Schedule, Sgd};
-use crate::train::{OnNan, Parts, Reduce, Times, Trainer, budget};
+use crate::comm::{Comm, Shared};
 use crate::{Error, Result};
 
-/// More than are ever taken.
-const STEPS: u64 = u64::MAX >> 8;
-
 /// What to measure.
-pub struct Settings {
-    /// The model.
-    pub model: Choice,
-    /// The data set, or none for a built-in one that suits the model.
-    pub data: Option<PathBuf>,
-    /// Samples of a rank in a step, for each measurement.
-    pub batches: Vec<usize>,
-    /// Threads of each rank.
-    pub threads: usize,
-    /// Ranks that take part, for each measurement; none for all.
-    pub ranks: Vec<usize>,
-    /// How ranks agree.
-    pub exchange: Kind,
-    /// How long each measurement takes.
-    pub seconds: f64,
-    /// Whether to tell the layers' times too.
-    pub by_layer: bool,
-    /// Whether methods are chosen by measurement.
-    pub tune: bool,
-    /// Whether to print JSON.
-    pub json: bool,
+pub enum Settings {
+    /// Training.
+    Train(train::Settings),
+    /// How ranks agree, without training.
+    Exchange(exchange::Settings),
 }
 
 /// Measures and prints; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    let most = settings.ranks.iter().max();
+    match settings {
+        Settings::Train(settings) => train::run(comm, settings),
+        Settings::Exchange(settings) => exchange::run(comm, settings),
+    }
+}
+
+/// The numbers of ranks to measure with; without any, all.
+fn check_ranks(comm: &dyn Comm, asked: &[usize]) -> Result<Vec<usize>> {
+    let most = asked.iter().max();
     if let Some(most) = most.filter(|&&most| most > comm.size()) {
         let problem = format!(
             "--ranks {most} needs as many: start this under mpirun -n {most}, not {}",
@@ -61,210 +39,50 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
-    let ranks = match &settings.ranks[..] {
+    Ok(match asked {
         [] => vec![comm.size()],
         ranks => ranks.to_vec(),
-    };
-    let most = ranks.iter().max().copied().unwrap_or(1);
-    let most = most * settings.batches.iter().max().copied().unwrap_or(1);
-    let (data, name) = match &settings.data {
-        Some(path) => {
-            let data = agree(comm, Dataset::open(path))?;
-            (Arc::new(data), path.display().to_string())
-        }
-        None => {
-            let (shape, classes) = settings.model.home();
-            let set = BuiltIn {
-                shape,
-                classes,
-                least: 2 * most,
-            };
-            // Before it is written: a slip of the finger must not fill the disk.
-            if let Some(have) = budget(comm)
-                && (set.least * shape.len()) as u64 > have
-            {
-                let problem = format!(
-                    "a step of {most} samples of {shape} does not fit into memory: give a smaller --batch"
-                );
-                return Err(Error::Usage(problem));
-            }
-            (set.open(comm)?, set.name().to_owned())
-        }
-    };
-    warn_if_crowded(comm, settings.threads);
-    if data.len() < most {
-        let problem = format!(
-            "a step of {most} samples is more than the {} in {}: the batch would be cut",
-            data.len(),
-            data.path.display()
-        );
-        return Err(Error::Usage(problem));
-    }
-    // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
-    comm.barrier();
-    let mut peak = [peak_of_threads(settings.threads)];
-    comm.sum(&mut peak);
-    let peak = peak[0] / comm.size() as f64;
-    if comm.rank() == 0 && !settings.json {
-        let work = format!("{} on {name}", settings.model);
-        say(&row::head(
-            &work,
-            &data,
-            settings.exchange,
-            settings.threads,
-            peak,
-        ));
-    }
-    // Rows that are finished, for those who wait; seen by all only where all are on one node.
-    let one_node = comm.local_size() == comm.size();
-    let finished = one_node.then(|| comm.shared(1)).transpose()?;
-    for (i, &ranks) in ranks.iter().enumerate() {
-        let bench = comm.split(usize::from(comm.rank() >= ranks));
-        for &batch in &settings.batches {
-            if comm.rank() >= ranks {
-                continue;
-            }
-            let row = measure(&*bench, settings, &data, batch)?;
-            if comm.rank() == 0 {
-                say(&if settings.json {
-                    row.json(&settings.model.to_string(), &name, peak)
-                } else {
-                    row.line(peak)
-                });
-                if settings.by_layer && !settings.json {
-                    say(&layers::table(&row, peak));
-                }
-            }
-        }
-        // Who does not take part sleeps: in a barrier it would take a core.
-        if let Some(finished) = &finished {
-            let (finished, this) = (&finished.of(0)[0], i as u32 + 1);
-            if comm.rank() == 0 {
-                finished.store(this, Ordering::Release);
-            }
-            while finished.load(Ordering::Acquire) < this {
-                thread::sleep(Duration::from_millis(5));
-            }
-        }
-        comm.barrier();
-    }
-    finished.map_or(Ok(()), |finished| finished.close())
-}
-
-/// One row of the table; *collective*.
-fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
-    data.enough_for(comm.size())?;
-    settings.exchange.check(comm, None)?;
-    let model = settings.model.build(data.shape, data.classes)?;
-    let kind = match settings.exchange {
-        Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
-        kind => kind,
-    };
-    let mut crew = Crew::new(model, settings.threads)?;
-    if settings.tune {
-        crew.tune(batch, |choices| comm.broadcast(0, choices));
-    }
-    restart_peak_memory();
-    let scaling = Scaling::unit(data.shape.c);
-    let loader = Loader::new(data.clone(), scaling.clone(), 1);
-    let parts = Parts {
-        crew,
-        loader,
-        scaling,
-        steps: Steps::new(
-            data.len(),
-            BatchSize::PerRank(batch).of_step(kind, comm.size()),
-            Length::Steps(STEPS),
-        ),
-        reduce: Reduce::Mean,
-        shards: None,
-        optimizer: Box::new(Sgd::default()),
-        schedule: Schedule::constant(0.01),
-        noise: None,
-        init: Init::default(),
-        seed: 1,
-        on_nan: OnNan::Stop,
-    };
-    let mut trainer = Trainer::new(comm, parts);
-    let mut exchange = trainer.start(comm, kind, None)?;
-
-    // Warm up, and learn how many steps fill the time; every rank takes the same number.
-    let (warm, mut steps) = (Instant::now(), 1);
-    let rate = loop {
-        let rate = steps as f64 / take(comm, &mut trainer, &mut *exchange, steps)?;
-        if agreed(comm, warm.elapsed().as_millis() as u64) as f64 >= 250.0 * settings.seconds {
-            break rate;
-        }
-        steps *= 2;
-    };
-    let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
-    trainer.times = Times::start();
-    if settings.by_layer {
-        trainer.watch();
-    }
-    let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
-
-    let mut memory = [peak_memory_mb(), proportional_memory_mb()];
-    comm.sum(&mut memory);
-    trainer.settle(comm, exchange)?;
-    let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
-    comm.sum(&mut times);
-    let mut samples = [trainer.times.samples];
-    comm.sum(&mut samples);
-    let speed = samples[0] as f64 / seconds;
-    Ok(Row {
-        batch,
-        ranks: comm.size(),
-        threads: settings.threads,
-        steps,
-        seconds,
-        speed,
-        flops: speed * trainer.model().flops(),
-        shares: times.map(|time| time / (seconds * comm.size() as f64)),
-        memory,
-        layers: trainer.model().costs(),
     })
 }
 
-/// Takes `count` steps on every rank and returns the seconds from the first start to the last end; *collective*.
-fn take(
-    comm: &dyn Comm,
-    trainer: &mut Trainer,
-    exchange: &mut dyn Exchange,
-    count: u64,
-) -> Result<f64> {
-    comm.barrier();
-    let start = Instant::now();
-    let mut ahead = trainer.claim(exchange)?;
-    for i in 1..=count {
-        let step = ahead.expect("there are steps without end");
-        ahead = if i < count {
-            trainer.claim(exchange)?
-        } else {
-            None
-        };
-        trainer.step(exchange, step)?;
+/// Where ranks that do not take part in a measurement wait for the others: asleep, where all are on one node, because in a
+/// barrier they would take a core.
+struct Waiting<'c> {
+    comm: &'c dyn Comm,
+    /// Measurements that are over.
+    over: Option<Shared>,
+    waited: u32,
+}
+
+impl<'c> Waiting<'c> {
+    /// *Collective*.
+    fn new(comm: &'c dyn Comm) -> Result<Self> {
+        let one_node = comm.local_size() == comm.size();
+        let over = one_node.then(|| comm.shared(1)).transpose()?;
+        Ok(Self {
+            comm,
+            over,
+            waited: 0,
+        })
     }
-    comm.barrier();
-    Ok(start.elapsed().as_secs_f64())
-}
 
-/// FLOP/s of one of so many cores, measured on all at once.
-fn peak_of_threads(threads: usize) -> f64 {
-    let sum: f64 = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(peak_flops)).collect();
-        let own = peak_flops();
-        let others = others.into_iter();
-        own + others
-            .map(|other| other.join().expect("a measurement"))
-            .sum::<f64>()
-    });
-    sum / threads as f64
-}
+    /// Returns once every rank is here, the first of which takes part in every measurement.
+    fn for_all(&mut self) {
+        self.waited += 1;
+        if let Some(over) = &self.over {
+            let over = &over.of(0)[0];
+            if self.comm.rank() == 0 {
+                over.store(self.waited, Ordering::Release);
+            }
+            while over.load(Ordering::Acquire) < self.waited {
+                thread::sleep(Duration::from_millis(5));
+            }
+        }
+        self.comm.barrier();
+    }
 
-/// The greatest of the ranks' numbers; *collective*.
-fn agreed(comm: &dyn Comm, mine: u64) -> u64 {
-    let mut number = [mine];
-    comm.max(&mut number);
-    number[0]
+    /// Gives the memory back; *collective*.
+    fn close(self) -> Result<()> {
+        self.over.map_or(Ok(()), Shared::close)
+    }
 }

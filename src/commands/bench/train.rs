@@ -1,0 +1,243 @@
+//! `phalanx bench train`: the speed of training in a steady state, for each batch size and number of ranks.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use super::row::{self, Row};
+use super::set::BuiltIn;
+use super::{Waiting, check_ranks, layers};
+use crate::backend::cpu::peak_flops;
+use crate::comm::{Comm, agree};
+use crate::commands::train::BatchSize;
+use crate::commands::warn_if_crowded;
+use crate::data::{Dataset, Length, Loader, Scaling, Steps};
+use crate::exchange::{Exchange, Kind, fastest};
+use crate::nn::{Crew, Init, zoo::Choice};
+use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
+use crate::optim::{Schedule, Sgd};
+use crate::train::{OnNan, Parts, Reduce, Times, Trainer, budget};
+use crate::{Error, Result};
+
+/// More than are ever taken.
+const STEPS: u64 = u64::MAX >> 8;
+
+/// What to measure.
+pub struct Settings {
+    /// The model.
+    pub model: Choice,
+    /// The data set, or none for a built-in one that suits the model.
+    pub data: Option<PathBuf>,
+    /// Samples of a rank in a step, for each measurement.
+    pub batches: Vec<usize>,
+    /// Threads of each rank.
+    pub threads: usize,
+    /// Ranks that take part, for each measurement; none for all.
+    pub ranks: Vec<usize>,
+    /// How ranks agree.
+    pub exchange: Kind,
+    /// How long each measurement takes.
+    pub seconds: f64,
+    /// Whether to tell the layers' times too.
+    pub by_layer: bool,
+    /// Whether methods are chosen by measurement.
+    pub tune: bool,
+    /// Whether to print JSON.
+    pub json: bool,
+}
+
+/// Measures and prints; *collective*.
+pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    let ranks = check_ranks(comm, &settings.ranks)?;
+    let most = ranks.iter().max().copied().unwrap_or(1);
+    let most = most * settings.batches.iter().max().copied().unwrap_or(1);
+    let (data, name) = match &settings.data {
+        Some(path) => {
+            let data = agree(comm, Dataset::open(path))?;
+            (Arc::new(data), path.display().to_string())
+        }
+        None => {
+            let (shape, classes) = settings.model.home();
+            let set = BuiltIn {
+                shape,
+                classes,
+                least: 2 * most,
+            };
+            // Before it is written: a slip of the finger must not fill the disk.
+            if let Some(have) = budget(comm)
+                && (set.least * shape.len()) as u64 > have
+            {
+                let problem = format!(
+                    "a step of {most} samples of {shape} does not fit into memory: give a smaller --batch"
+                );
+                return Err(Error::Usage(problem));
+            }
+            (set.open(comm)?, set.name().to_owned())
+        }
+    };
+    warn_if_crowded(comm, settings.threads);
+    if data.len() < most {
+        let problem = format!(
+            "a step of {most} samples is more than the {} in {}: the batch would be cut",
+            data.len(),
+            data.path.display()
+        );
+        return Err(Error::Usage(problem));
+    }
+    // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
+    comm.barrier();
+    let mut peak = [peak_of_threads(settings.threads)];
+    comm.sum(&mut peak);
+    let peak = peak[0] / comm.size() as f64;
+    if comm.rank() == 0 && !settings.json {
+        let work = format!("{} on {name}", settings.model);
+        say(&row::head(
+            &work,
+            &data,
+            settings.exchange,
+            settings.threads,
+            peak,
+        ));
+    }
+    let mut waiting = Waiting::new(comm)?;
+    for &ranks in &ranks {
+        let bench = comm.split(usize::from(comm.rank() >= ranks));
+        for &batch in &settings.batches {
+            if comm.rank() >= ranks {
+                continue;
+            }
+            let row = measure(&*bench, settings, &data, batch)?;
+            if comm.rank() == 0 {
+                say(&if settings.json {
+                    row.json(&settings.model.to_string(), &name, peak)
+                } else {
+                    row.line(peak)
+                });
+                if settings.by_layer && !settings.json {
+                    say(&layers::table(&row, peak));
+                }
+            }
+        }
+        waiting.for_all();
+    }
+    waiting.close()
+}
+
+/// One row of the table; *collective*.
+fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
+    data.enough_for(comm.size())?;
+    settings.exchange.check(comm, None)?;
+    let model = settings.model.build(data.shape, data.classes)?;
+    let kind = match settings.exchange {
+        Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
+        kind => kind,
+    };
+    let mut crew = Crew::new(model, settings.threads)?;
+    if settings.tune {
+        crew.tune(batch, |choices| comm.broadcast(0, choices));
+    }
+    restart_peak_memory();
+    let scaling = Scaling::unit(data.shape.c);
+    let loader = Loader::new(data.clone(), scaling.clone(), 1);
+    let parts = Parts {
+        crew,
+        loader,
+        scaling,
+        steps: Steps::new(
+            data.len(),
+            BatchSize::PerRank(batch).of_step(kind, comm.size()),
+            Length::Steps(STEPS),
+        ),
+        reduce: Reduce::Mean,
+        shards: None,
+        optimizer: Box::new(Sgd::default()),
+        schedule: Schedule::constant(0.01),
+        noise: None,
+        init: Init::default(),
+        seed: 1,
+        on_nan: OnNan::Stop,
+    };
+    let mut trainer = Trainer::new(comm, parts);
+    let mut exchange = trainer.start(comm, kind, None)?;
+
+    // Warm up, and learn how many steps fill the time; every rank takes the same number.
+    let (warm, mut steps) = (Instant::now(), 1);
+    let rate = loop {
+        let rate = steps as f64 / take(comm, &mut trainer, &mut *exchange, steps)?;
+        if agreed(comm, warm.elapsed().as_millis() as u64) as f64 >= 250.0 * settings.seconds {
+            break rate;
+        }
+        steps *= 2;
+    };
+    let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
+    trainer.times = Times::start();
+    if settings.by_layer {
+        trainer.watch();
+    }
+    let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
+
+    let mut memory = [peak_memory_mb(), proportional_memory_mb()];
+    comm.sum(&mut memory);
+    trainer.settle(comm, exchange)?;
+    let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
+    comm.sum(&mut times);
+    let mut samples = [trainer.times.samples];
+    comm.sum(&mut samples);
+    let speed = samples[0] as f64 / seconds;
+    Ok(Row {
+        batch,
+        ranks: comm.size(),
+        threads: settings.threads,
+        steps,
+        seconds,
+        speed,
+        flops: speed * trainer.model().flops(),
+        shares: times.map(|time| time / (seconds * comm.size() as f64)),
+        memory,
+        layers: trainer.model().costs(),
+    })
+}
+
+/// Takes `count` steps on every rank and returns the seconds from the first start to the last end; *collective*.
+fn take(
+    comm: &dyn Comm,
+    trainer: &mut Trainer,
+    exchange: &mut dyn Exchange,
+    count: u64,
+) -> Result<f64> {
+    comm.barrier();
+    let start = Instant::now();
+    let mut ahead = trainer.claim(exchange)?;
+    for i in 1..=count {
+        let step = ahead.expect("there are steps without end");
+        ahead = if i < count {
+            trainer.claim(exchange)?
+        } else {
+            None
+        };
+        trainer.step(exchange, step)?;
+    }
+    comm.barrier();
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// FLOP/s of one of so many cores, measured on all at once.
+fn peak_of_threads(threads: usize) -> f64 {
+    let sum: f64 = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(peak_flops)).collect();
+        let own = peak_flops();
+        let others = others.into_iter();
+        own + others
+            .map(|other| other.join().expect("a measurement"))
+            .sum::<f64>()
+    });
+    sum / threads as f64
+}
+
+/// The greatest of the ranks' numbers; *collective*.
+fn agreed(comm: &dyn Comm, mine: u64) -> u64 {
+    let mut number = [mine];
+    comm.max(&mut number);
+    number[0]
+}
