@@ -297,6 +297,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         on_nan: settings.on_nan,
     };
     let mut trainer = Trainer::new(comm, parts);
+    // Hosts may have different numbers of ranks: each is counted by its first one.
+    let mut hosts = [u64::from(comm.local_rank() == 0)];
+    comm.sum(&mut hosts);
+    let hosts = hosts[0] as usize;
 
     let start = || {
         let folder = match &settings.out {
@@ -305,9 +309,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         };
         folder.write(
             "settings.toml",
-            &report::settings(comm, settings, &plan, &trainer),
+            &report::settings(comm, hosts, settings, &plan, &trainer),
         )?;
-        let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
+        let rows = report::settings_rows(comm, hosts, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
         let journal = Journal::create(
