@@ -15,7 +15,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: demo test setup build fmt clippy doc check clean mnist fashion-mnist
+.PHONY: demo test setup setup-test build fmt clippy doc check clean mnist fashion-mnist
 
 demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
 	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
@@ -48,8 +48,12 @@ idx-test := t10k
 build: setup
 	cargo build --release --quiet
 
-test: check
+test: setup-test check
 	cargo test
+
+# What only tests need: a second MPI, and networks between hosts made of namespaces.
+setup-test: setup
+	@sh .ci/setup iproute2 mpich libmpich-dev
 
 check: fmt clippy doc
 fmt: setup

@@ -31,3 +31,8 @@ pub fn check() -> Result<()> {
         _ => Ok(()),
     }
 }
+
+/// Ends the process at once with exit code 0, whatever its threads and libraries are in the middle of.
+pub fn leave() -> ! {
+    signal_hook::low_level::exit(0)
+}

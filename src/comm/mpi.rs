@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::RefCell;
+use std::io::Write;
 use std::rc::Rc;
 
 use mpi::Threading;
@@ -12,7 +13,7 @@ use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
 
 use super::{Comm, Counters, Data, Op, Shared, Window, rma};
-use crate::{Error, Result};
+use crate::{Error, Result, interrupt};
 
 /// Elements handed to MPI in one call: its counts are C ints.
 const MOST: usize = 1 << 30;
@@ -62,6 +63,21 @@ impl MpiComm {
         Ok(Self::wrap(universe.world(), Rc::new(universe)))
     }
 
+    /// Ends MPI once every rank is done; *collective*.
+    ///
+    /// MPICH before 4.2 may stay in `MPI_Finalize` for ever where several nodes speak through UCX: to close a connection
+    /// it needs an answer of the other rank, which may wait for all ranks already and then gives none. There, processes
+    /// end without it.
+    pub fn finish(self) {
+        // Of processes that end so, the first may take the others along: what they have to say must be said.
+        let _ = std::io::stdout().flush();
+        self.barrier();
+        let library = mpi::environment::library_version().unwrap_or_default();
+        if self.size() > self.local_size() && may_hang_at_end(&library) {
+            interrupt::leave();
+        }
+    }
+
     fn wrap(comm: SimpleCommunicator, universe: Rc<Universe>) -> Self {
         let node = comm.split_shared(comm.rank());
         Self {
@@ -102,6 +118,17 @@ impl MpiComm {
             root.broadcast_into(part);
         }
     }
+}
+
+/// Whether `library`, as MPI describes itself, is MPICH before 4.2.
+fn may_hang_at_end(library: &str) -> bool {
+    let mut words = library.split_whitespace();
+    if words.next() != Some("MPICH") {
+        return false;
+    }
+    let mut numbers = words.nth(1).unwrap_or_default().split('.');
+    let mut number = || numbers.next()?.parse().ok();
+    (number(), number()) < (Some(4), Some(2))
 }
 
 /// Ends every rank of the job: a rank that cannot go on must not leave its peers waiting.
@@ -213,5 +240,18 @@ impl Comm for MpiComm {
     fn shared(&self, len: usize) -> Result<Shared> {
         let cells = rma::NodeCells::new(&self.comm, self.universe.clone(), len)?;
         Ok(Shared(Box::new(cells)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_hang_at_end;
+
+    #[test]
+    fn only_mpich_before_4_2_may_hang_at_its_end() {
+        let of = |version: &str| may_hang_at_end(&format!("MPICH Version:      {version}\nMPICH"));
+        assert!(of("3.4.3") && of("4.0.2") && of("4.1.3"));
+        assert!(!of("4.2.0") && !of("4.3.1") && !of("5.0.0"));
+        assert!(!may_hang_at_end("Open MPI v4.1.4, package: Debian OpenMPI"));
     }
 }

@@ -67,6 +67,7 @@ fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     let comm = MpiComm::start()?;
     one_blas_thread();
     let Err(error) = job(&comm) else {
+        comm.finish();
         return Ok(());
     };
     if let Error::Peer { code, .. } = error {

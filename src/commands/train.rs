@@ -134,7 +134,7 @@ impl Settings {
         let alone = ranks < 2 && self.shards.is_none();
         if self.measures_noise() && (alone || !exchange.is_lockstep()) {
             let problem = "the gradient noise scale compares the gradients of ranks that take a step together: \
-                it needs 2 ranks or more, and an exchange in which they do";
+                it needs 2 ranks or more, and an exchange in which they do, such as node-shared";
             return Err(Error::Usage(problem.into()));
         }
         let batch = steps.batch(0);
@@ -371,6 +371,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         on_nan: settings.on_nan,
     };
     let mut trainer = Trainer::new(comm, parts);
+    // Hosts may have different numbers of ranks: each is counted by its first one.
+    let mut hosts = [u64::from(comm.local_rank() == 0)];
+    comm.sum(&mut hosts);
+    let hosts = hosts[0] as usize;
 
     let start = || {
         let folder = match &settings.out {
@@ -379,9 +383,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         };
         folder.write(
             "settings.toml",
-            &report::settings(comm, settings, &plan, &trainer),
+            &report::settings(comm, hosts, settings, &plan, &trainer),
         )?;
-        let rows = report::settings_rows(comm, settings, &plan, &trainer, &folder);
+        let rows = report::settings_rows(comm, hosts, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
         let journal = Journal::create(

@@ -108,7 +108,7 @@ fn arguments() {
         ),
         (
             "--grow-batch noise --exchange one-sided",
-            &["2 ranks or more", "other than one-sided"],
+            &["2 ranks or more", "such as node-shared"],
         ),
         ("--noise-scale --exchange one-sided", &["2 ranks or more"]),
         ("--speed 9", &["unexpected argument '--speed'"]),

@@ -1,11 +1,10 @@
 //! A rank that is killed.
 
 use std::fs;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::job::folder;
-use crate::launch::{phalanx, signal, start, wait};
+use crate::launch::{children, exists, phalanx, signal, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 1] = [(
@@ -42,12 +41,7 @@ fn killed_rank() {
             "{exchange}: exit code {:?}",
             ended.code
         );
-        assert!(
-            ranks
-                .iter()
-                .all(|rank| !Path::new(&format!("/proc/{rank}/exe")).exists()),
-            "no rank is left"
-        );
+        assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
         let text = fs::read_to_string(&metrics).unwrap();
         let columns = |line: &str| line.matches(',').count();
         assert!(
@@ -65,19 +59,4 @@ fn killed_rank() {
             "{names:?}"
         );
     }
-}
-
-/// The processes that `parent` started.
-fn children(parent: u32) -> Vec<u32> {
-    let mut found: Vec<u32> = fs::read_dir("/proc")
-        .unwrap()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .filter(|pid: &u32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            let after_name = stat.rsplit(") ").next().unwrap_or_default();
-            after_name.split(' ').nth(1) == Some(&parent.to_string())
-        })
-        .collect();
-    found.sort_unstable();
-    found
 }

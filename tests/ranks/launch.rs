@@ -1,5 +1,6 @@
 //! Starting ranks and whole jobs, with a limit on their time.
 
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -21,15 +22,15 @@ pub struct Ended {
 }
 
 /// Why the job that runs now was skipped.
-static SKIPPED: Mutex<Option<&str>> = Mutex::new(None);
+static SKIPPED: Mutex<Option<String>> = Mutex::new(None);
 
 /// Marks the job that runs now as skipped, in the open.
-pub fn skip(why: &'static str) {
-    *SKIPPED.lock().unwrap() = Some(why);
+pub fn skip(why: impl Into<String>) {
+    *SKIPPED.lock().unwrap() = Some(why.into());
 }
 
 /// Why the job that just ran was skipped, if it was.
-pub fn skipped() -> Option<&'static str> {
+pub fn skipped() -> Option<String> {
     SKIPPED.lock().unwrap().take()
 }
 
@@ -83,6 +84,26 @@ pub fn signal(name: &str, process: u32) {
     );
 }
 
+/// Whether a process runs: one that is only still to be waited for does not.
+pub fn exists(process: u32) -> bool {
+    Path::new(&format!("/proc/{process}/exe")).exists()
+}
+
+/// The processes that `parent` started.
+pub fn children(parent: u32) -> Vec<u32> {
+    let mut found: Vec<u32> = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            let after_name = stat.rsplit(") ").next().unwrap_or_default();
+            after_name.split(' ').nth(1) == Some(&parent.to_string())
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
 /// Starts `command` with its output piped.
 pub fn start(mut command: Command) -> Child {
     command
@@ -109,10 +130,23 @@ pub fn wait(mut child: Child, limit: Duration) -> Ended {
             break Some(status.code().unwrap_or(-1));
         }
         if start.elapsed() > limit {
-            // mpirun takes its ranks along when it is asked to end; the kill is for a mpirun that does not.
-            signal("TERM", child.id());
+            // mpirun takes its ranks along when it is asked to end; the kill is for a mpirun that does not. It is a
+            // child of the command where that enters a host first.
+            let mut family = vec![child.id()];
+            let mut next = 0;
+            while next < family.len() {
+                family.extend(children(family[next]));
+                next += 1;
+            }
+            let ask = |name| {
+                for process in family.iter().filter(|process| exists(**process)) {
+                    let kill = format!("kill -s {name} {process} 2>/dev/null");
+                    let _ = Command::new("sh").args(["-c", &kill]).status();
+                }
+            };
+            ask("TERM");
             thread::sleep(Duration::from_secs(2));
-            let _ = child.kill();
+            ask("KILL");
             let _ = child.wait();
             break None;
         }

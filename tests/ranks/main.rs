@@ -7,14 +7,18 @@
 mod bad_data;
 mod bad_input;
 mod bad_sets;
+mod between;
 #[path = "../contracts/mod.rs"]
 mod contracts;
 mod growth;
 mod held_out;
+mod hosts;
 mod job;
 mod jobs;
 mod killed;
 mod launch;
+mod mpich;
+mod mpis;
 mod published;
 mod refused;
 
@@ -83,6 +87,8 @@ fn main() -> ExitCode {
         .chain(&held_out::JOBS)
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
+        .chain(&between::JOBS)
+        .chain(&mpich::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);

@@ -77,6 +77,7 @@ struct Resolved {
 /// What `settings.toml` will say.
 pub(super) fn settings(
     comm: &dyn Comm,
+    hosts: usize,
     settings: &Settings,
     plan: &Plan,
     trainer: &Trainer,
@@ -85,7 +86,7 @@ pub(super) fn settings(
         phalanx: env!("CARGO_PKG_VERSION"),
         command: std::env::args().collect(),
         ranks: comm.size(),
-        hosts: comm.size().div_ceil(comm.local_size()),
+        hosts,
         threads: settings.threads,
         resolved: Resolved {
             model: settings.model.to_string(),
@@ -138,12 +139,12 @@ fn methods(trainer: &Trainer) -> Vec<String> {
 /// The table that is printed first.
 pub(super) fn settings_rows(
     comm: &dyn Comm,
+    hosts: usize,
     settings: &Settings,
     plan: &Plan,
     trainer: &Trainer,
     folder: &RunFolder,
 ) -> Vec<(&'static str, String)> {
-    let hosts = comm.size().div_ceil(comm.local_size());
     let data = |data: &crate::data::Dataset| {
         format!(
             "{}: {} samples of {}",

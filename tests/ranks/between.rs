@@ -1,0 +1,192 @@
+//! Jobs between hosts, and what is checked of a job wherever its ranks run.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::hosts::{Hosts, hosts};
+use crate::job::{LIMIT, csv, folder, good, job, number, toml};
+use crate::launch::{exists, run, signal, start, wait};
+use crate::mpis::Mpi;
+
+/// Jobs by name.
+pub const JOBS: [(&str, fn()); 4] = [
+    ("two hosts in step compute what one host does", || {
+        two_hosts(|hosts| in_step_between(&Mpi::Open, hosts))
+    }),
+    ("two hosts out of step take every step once", || {
+        two_hosts(|hosts| out_of_step_between(&Mpi::Open, hosts))
+    }),
+    ("a rank killed on another host ends the job", || {
+        two_hosts(|hosts| killed_between(&Mpi::Open, hosts))
+    }),
+    (
+        "three hosts may have different numbers of ranks",
+        uneven_hosts,
+    ),
+];
+
+/// Bytes of the parameters of softmax regression on the digits.
+const PARAMETERS: u64 = 4 * 7850;
+
+/// Runs `check` on two hosts of two ranks each.
+pub fn two_hosts(check: impl FnOnce(&Hosts)) {
+    if let Some(hosts) = hosts(&[2, 2]) {
+        check(&hosts);
+    }
+}
+
+fn uneven_hosts() {
+    if let Some(hosts) = hosts(&[1, 2, 1]) {
+        in_step_between(&Mpi::Open, &hosts);
+        out_of_step_between(&Mpi::Open, &hosts);
+    }
+}
+
+/// `start` is the job without its words. Runs it by `exchange`, and compares with the same on one host by messages.
+pub fn in_step(start: Command, size: usize, folder: &Path, exchange: &str) {
+    let words = "train softmax train.h5 --test test.h5 --epochs 4 --lr 0.2 --global-batch 120";
+    good(run_words(
+        start,
+        &format!("{words} --exchange {exchange} --out there --force"),
+    ));
+    let same = format!("{words} --exchange all-reduce --out here --force");
+    job(size, folder, &same);
+    let params = ["there", "here"].map(|run| {
+        let file = folder.join(run).join("model.h5");
+        phalanx::nn::load(&file).unwrap().1
+    });
+    let differences = params[0].iter().zip(&params[1]);
+    let worst = differences.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    assert!(worst < 1e-5, "parameters differ by {worst}");
+    let steps = toml(folder.join("there/result.toml"))["steps"].as_integer();
+    assert_eq!(steps, Some(100));
+    same_bits(&folder.join("there"), size);
+}
+
+/// `start` is the job without its words. Asynchronous training takes all steps, and learns.
+pub fn out_of_step(start: Command, size: usize, folder: &Path, placement: &str) {
+    let words = format!(
+        "train softmax train.h5 --test test.h5 --epochs 10 --batch 50 --exchange one-sided --placement {placement} --out there --force"
+    );
+    good(run_words(start, &words));
+    let run = folder.join("there");
+    let ranks = same_bits(&run, size);
+    assert_eq!(
+        ranks.iter().sum::<f64>(),
+        600.0,
+        "every step once: {ranks:?}"
+    );
+    let losses = csv(run.join("metrics.csv"));
+    let losses: Vec<f64> = losses
+        .iter()
+        .filter(|row| !row["test_loss"].is_empty())
+        .map(|row| number(row, "test_loss"))
+        .collect();
+    assert!(losses.len() > 3, "{losses:?}");
+    assert!(losses[losses.len() - 1] < 0.8 * losses[0], "{losses:?}");
+}
+
+/// [`in_step`] between hosts, which must have sent each other at least every sum of gradients.
+pub fn in_step_between(mpi: &Mpi, hosts: &Hosts) {
+    let folder = folder();
+    let before = hosts.received();
+    in_step(
+        hosts.phalanx(mpi, folder.path()),
+        hosts.size(),
+        folder.path(),
+        "all-reduce",
+    );
+    see_each_other(&folder.path().join("there"), hosts);
+    for (after, before) in hosts.received().iter().zip(before) {
+        let received = after - before;
+        assert!(
+            received > 100 * PARAMETERS,
+            "{received} bytes came by the network"
+        );
+    }
+}
+
+/// [`out_of_step`] between hosts, with both placements.
+pub fn out_of_step_between(mpi: &Mpi, hosts: &Hosts) {
+    let folder = folder();
+    for placement in ["sharded", "rank0"] {
+        let before: u64 = hosts.received().iter().sum();
+        out_of_step(
+            hosts.phalanx(mpi, folder.path()),
+            hosts.size(),
+            folder.path(),
+            placement,
+        );
+        see_each_other(&folder.path().join("there"), hosts);
+        let received = hosts.received().iter().sum::<u64>() - before;
+        // Sharded: a rank reads and moves at least half of the parameters elsewhere, at every step.
+        if placement == "sharded" {
+            assert!(
+                received > 600 * PARAMETERS,
+                "{received} bytes came by the network"
+            );
+        }
+    }
+}
+
+/// A rank that is killed on the last host ends the job on all of them.
+pub fn killed_between(mpi: &Mpi, hosts: &Hosts) {
+    let folder = folder();
+    for exchange in ["all-reduce", "one-sided"] {
+        let mut command = hosts.phalanx(mpi, folder.path());
+        let words = format!(
+            "train softmax train.h5 --test test.h5 --epochs 1000000 --exchange {exchange} --out {exchange}"
+        );
+        command.args(words.split_whitespace());
+        let child = start(command);
+        let metrics = folder.path().join(exchange).join("metrics.csv");
+        let begun = Instant::now();
+        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let ranks = [hosts.ranks_on(0), hosts.ranks_on(1)];
+        assert!(ranks.iter().all(|ranks| ranks.len() == 2), "{ranks:?}");
+        signal("KILL", ranks[1][1]);
+        let ended = wait(child, Duration::from_secs(20));
+        assert!(
+            ended.code.is_some_and(|code| code != 0),
+            "{exchange}: exit code {:?}\n{}",
+            ended.code,
+            ended.output
+        );
+        // Daemons on other hosts may be a little behind the launcher.
+        let begun = Instant::now();
+        while ranks.iter().flatten().any(|rank| exists(*rank)) {
+            assert!(begun.elapsed() < Duration::from_secs(5), "no rank is left");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(!folder.path().join(exchange).join("model.h5").exists());
+    }
+}
+
+fn run_words(mut start: Command, words: &str) -> crate::launch::Ended {
+    start.args(words.split_whitespace());
+    run(start, LIMIT)
+}
+
+/// Each rank's steps; all ranks must end with the same parameters.
+fn same_bits(run: &Path, size: usize) -> Vec<f64> {
+    let ranks = csv(run.join("ranks.csv"));
+    assert_eq!(ranks.len(), size);
+    for rank in &ranks {
+        assert_eq!(rank["checksum"], ranks[0]["checksum"]);
+    }
+    ranks.iter().map(|rank| number(rank, "steps")).collect()
+}
+
+/// Ranks know their hosts by name, and MPI tells them apart: `hosts` is counted by the memory that ranks share.
+fn see_each_other(run: &Path, hosts: &Hosts) {
+    let ranks = csv(run.join("ranks.csv"));
+    let names: Vec<&str> = ranks.iter().map(|rank| rank["host"].as_str()).collect();
+    assert_eq!(names, hosts.names_by_rank());
+    let counted = toml(run.join("settings.toml"))["hosts"].as_integer();
+    assert_eq!(counted, Some(hosts.count() as i64));
+}
