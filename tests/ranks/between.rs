@@ -11,12 +11,18 @@ use crate::launch::{exists, run, signal, start, wait};
 use crate::mpis::Mpi;
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 4] = [
+pub const JOBS: [(&str, fn()); 6] = [
     ("two hosts in step compute what one host does", || {
         two_hosts(|hosts| in_step_between(&Mpi::Open, hosts))
     }),
     ("two hosts out of step take every step once", || {
         two_hosts(|hosts| out_of_step_between(&Mpi::Open, hosts))
+    }),
+    ("two hosts give the bits of one rank in shards", || {
+        two_hosts(|hosts| reproducible_between(&Mpi::Open, hosts))
+    }),
+    ("two hosts keep the bound on staleness, and average", || {
+        two_hosts(|hosts| bounded_between(&Mpi::Open, hosts))
     }),
     ("a rank killed on another host ends the job", || {
         two_hosts(|hosts| killed_between(&Mpi::Open, hosts))
@@ -91,20 +97,57 @@ pub fn out_of_step(start: Command, size: usize, folder: &Path, placement: &str) 
 /// [`in_step`] between hosts, which must have sent each other at least every sum of gradients.
 pub fn in_step_between(mpi: &Mpi, hosts: &Hosts) {
     let folder = folder();
-    let before = hosts.received();
-    in_step(
-        hosts.phalanx(mpi, folder.path()),
-        hosts.size(),
-        folder.path(),
-        "all-reduce",
-    );
-    see_each_other(&folder.path().join("there"), hosts);
-    for (after, before) in hosts.received().iter().zip(before) {
-        let received = after - before;
-        assert!(
-            received > 100 * PARAMETERS,
-            "{received} bytes came by the network"
+    for exchange in ["all-reduce", "node-shared"] {
+        let before = hosts.received();
+        in_step(
+            hosts.phalanx(mpi, folder.path()),
+            hosts.size(),
+            folder.path(),
+            exchange,
         );
+        see_each_other(&folder.path().join("there"), hosts);
+        for (after, before) in hosts.received().iter().zip(before) {
+            let received = after - before;
+            assert!(
+                received > 100 * PARAMETERS,
+                "{exchange}: {received} bytes came by the network"
+            );
+        }
+    }
+}
+
+/// Shards give the same bits on hosts of several ranks as on one rank alone.
+pub fn reproducible_between(mpi: &Mpi, hosts: &Hosts) {
+    let folder = folder();
+    let words =
+        "train lenet train.h5 --epochs 1 --optimizer momentum --global-batch 120 --reproducible";
+    job(1, folder.path(), &format!("{words} --out alone"));
+    let checksum =
+        |run: &str| toml(folder.path().join(run).join("result.toml"))["checksum"].clone();
+    for exchange in ["all-reduce", "node-shared"] {
+        let words = format!("{words} --exchange {exchange} --out {exchange}");
+        good(run_words(hosts.phalanx(mpi, folder.path()), &words));
+        see_each_other(&folder.path().join(exchange), hosts);
+        assert_eq!(checksum(exchange), checksum("alone"), "{exchange}");
+    }
+}
+
+/// Between hosts too, no rank is farther ahead than the bound allows; and ranks by themselves average.
+pub fn bounded_between(mpi: &Mpi, hosts: &Hosts) {
+    let folder = folder();
+    let words = "train softmax train.h5 --epochs 4 --batch 50";
+    let bounded = format!("{words} --exchange one-sided --staleness 2 --out bounded");
+    good(run_words(hosts.phalanx(mpi, folder.path()), &bounded));
+    let ranks = csv(folder.path().join("bounded/ranks.csv"));
+    assert!(
+        ranks.iter().all(|row| number(row, "staleness_most") <= 2.0),
+        "{ranks:?}"
+    );
+    let local = format!("{words} --sync-every 5 --out local");
+    good(run_words(hosts.phalanx(mpi, folder.path()), &local));
+    for run in ["bounded", "local"] {
+        let steps = same_bits(&folder.path().join(run), hosts.size());
+        assert_eq!(steps.iter().sum::<f64>(), 240.0, "{run}: {steps:?}");
     }
 }
 
