@@ -27,6 +27,7 @@
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
+//! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |
 //!
 //! [`files`] writes so that nobody sees half of a file, [`rng`] makes random numbers from keys, [`error`] says what
@@ -39,9 +40,11 @@
 //! - Which samples a step takes is a pure function of global numbers ([`data::Steps`]), also while the batch grows.
 //! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
 //! - Threads of a rank and ranks in shared memory are added up in their order: a run repeats itself bit for bit.
+//! - Nothing hangs silently: [`board`] watches from the first step on, by threads that never enter MPI.
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 
 pub mod backend;
+pub mod board;
 pub mod cli;
 pub mod comm;
 pub mod commands;

@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use super::choice::{self, ModelArgs};
 use super::train::{ExchangeArg, PlacementArg, exchange};
 use super::{positive, positive_real, threads};
-use crate::Result;
 use crate::commands::bench::Settings;
+use crate::train::Inject;
+use crate::{Error, Result};
 
 /// Measure speed in a steady state.
 #[derive(Subcommand)]
@@ -54,6 +55,9 @@ pub(super) struct BenchTrain {
     /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
     #[arg(long)]
     no_tune: bool,
+    /// Test aid: have rank RANK compute FACTOR times as long; may be given several times.
+    #[arg(long, value_name = "slow:RANK:FACTOR")]
+    inject: Vec<Inject>,
     /// Print a line of JSON for each measurement instead of a table.
     #[arg(long)]
     json: bool,
@@ -62,6 +66,12 @@ pub(super) struct BenchTrain {
 impl Bench {
     pub(super) fn resolve(self) -> Result<Settings> {
         let Self::Train(typed) = self;
+        let stall = |fault: &&Inject| matches!(fault, Inject::Stall { .. });
+        if let Some(stall) = typed.inject.iter().find(stall) {
+            let problem =
+                format!("--inject {stall}: a bench would never end; use it with `phalanx train`");
+            return Err(Error::Usage(problem));
+        }
         Ok(Settings {
             model: typed
                 .choice
@@ -75,6 +85,7 @@ impl Bench {
             by_layer: typed.by_layer,
             tune: !typed.no_tune,
             json: typed.json,
+            inject: typed.inject,
         })
     }
 }

@@ -1,11 +1,13 @@
 //! One rank's share of a step: load, compute, exchange.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Arenas, Exchange, Kind, Tail};
@@ -48,6 +50,10 @@ pub struct Trainer {
     pub scaling: Scaling,
     /// Where this rank's time went.
     pub times: Times,
+    /// Where this rank shows what it does, if ranks are watched.
+    pub board: Option<Rc<Board>>,
+    /// Faults that strike this rank.
+    pub inject: Vec<Inject>,
     loader: Loader,
     steps: Steps,
     reduce: Reduce,
@@ -115,6 +121,8 @@ impl Trainer {
             crew,
             scaling,
             times: Times::start(),
+            board: None,
+            inject: Vec::new(),
             loader,
             steps,
             reduce,
@@ -137,6 +145,13 @@ impl Trainer {
     /// The model, in the state that all threads have.
     pub fn model(&self) -> &Model {
         self.crew.model()
+    }
+
+    /// Shows on the board what this rank begins to do.
+    pub fn turn(&self, phase: Phase) {
+        if let Some(board) = &self.board {
+            board.turn(phase);
+        }
     }
 
     /// Starts to add up the time of each layer, of the first thread.
@@ -186,6 +201,7 @@ impl Trainer {
 
     /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
+        self.turn(Phase::Exchange);
         let step = exchange.claim(self.claimed)?;
         self.claimed += 1;
         if step >= self.steps.total() {
@@ -222,8 +238,15 @@ impl Trainer {
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally, which is empty if it was skipped.
     pub fn step(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Tally> {
         let start = Instant::now();
+        let show = |phase| {
+            if let Some(board) = &self.board {
+                board.mark(step + 1, phase);
+            }
+        };
+        show(Phase::Load);
         let batch = self.loader.take()?;
         let loaded = Instant::now();
+        show(Phase::Compute);
         let size = exchange.team().size();
         let samples = self.steps.place(step).positions.len();
         let scale = match self.reduce {
@@ -237,6 +260,12 @@ impl Trainer {
             grads,
         } = exchange.arenas();
         let draw = Draw { seed, step };
+        let (board, phase) = (self.board.as_deref(), Phase::Compute);
+        let team = &Shown {
+            comm: team,
+            board,
+            phase,
+        };
         let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
         let fault = self.crew.fault(params, batch, tally, grads);
         // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
@@ -250,7 +279,11 @@ impl Trainer {
             faults: u64::from(fault.is_some()),
             norm,
         };
+        for fault in &self.inject {
+            fault.strike(step + 1, loaded);
+        }
         let computed = Instant::now();
+        show(Phase::Exchange);
         let lr = self.lr(step);
         let (team, spent) = exchange.step(mine, lr, &mut self.mover)?;
         self.times
@@ -288,8 +321,10 @@ impl Trainer {
     /// What `data` gives with `params`, each rank of `team` taking a block; *collective* over `team`.
     pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
+        self.turn(Phase::Wait);
         statistics::average(team, &mut self.crew, self.times.steps);
-        let tally = evaluate(team, &mut self.crew, params, data, &self.scaling);
+        let (crew, board) = (&mut self.crew, self.board.as_deref());
+        let tally = evaluate(team, crew, params, data, &self.scaling, board);
         self.times.evaluate += start.elapsed();
         tally
     }
@@ -322,6 +357,7 @@ impl Trainer {
 
     /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+        self.turn(Phase::Settle);
         statistics::average(comm, &mut self.crew, self.times.steps);
         self.params = exchange.settle()?;
         Ok(())

@@ -68,7 +68,7 @@ fn killed_rank() {
 }
 
 /// The processes that `parent` started.
-fn children(parent: u32) -> Vec<u32> {
+pub fn children(parent: u32) -> Vec<u32> {
     let mut found: Vec<u32> = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())

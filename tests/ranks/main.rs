@@ -17,6 +17,7 @@ mod killed;
 mod launch;
 mod published;
 mod refused;
+mod stalled;
 
 use std::process::ExitCode;
 
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         .chain(&held_out::JOBS)
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
+        .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);
