@@ -222,7 +222,7 @@ fn write(text: String, file: PathBuf) -> String {
     });
     let outcome = writer.map(|_| outcome.recv_timeout(WRITING));
     match outcome {
-        Ok(Ok(Ok(()))) => format!("every rank's phase and step are in {place}"),
+        Ok(Ok(Ok(()))) => format!("the board of all ranks is in {place}"),
         Ok(Ok(Err(error))) => format!("the board could not be written: {error}"),
         Ok(Err(_)) => format!("writing {place} takes too long"),
         Err(error) => format!("the board could not be written: {error}"),

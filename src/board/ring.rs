@@ -17,6 +17,8 @@ use super::verdict::Seen;
 const EVERY: Duration = Duration::from_millis(500);
 /// What was not heard for so long is old: an address that was answered from is then one of many again.
 const FORGET: Duration = Duration::from_secs(5);
+/// Who said that it ends the job, and did not in so long, does not.
+const ENDING: Duration = Duration::from_secs(10);
 /// Rows in a datagram: with more it could exceed 64 KiB.
 const MOST: usize = 1000;
 /// Datagrams read at one time: who floods the port shall not keep the watchdog from its work.
@@ -47,6 +49,8 @@ enum Body {
     },
     /// The answer: rows came by that address.
     Heard { address: usize },
+    /// The sender tells of a silent node and ends the job: nobody else needs to.
+    Told,
 }
 
 fn parse(bytes: &[u8]) -> Option<Datagram> {
@@ -83,6 +87,8 @@ pub(super) struct Ring {
     before: Vec<Before>,
     after: Vec<After>,
     sent: Option<Duration>,
+    /// When another node said that it ends the job.
+    told: Option<Duration>,
     buffer: Vec<u8>,
 }
 
@@ -157,13 +163,18 @@ impl Ring {
             before: before.collect(),
             after: after.collect(),
             sent: None,
+            told: None,
             buffer: vec![0; 1 << 16],
         }
     }
 
     /// Nodes up to this one, counted backwards, whose ranks all wait.
     fn waiting(&self, now: Duration, waits: bool) -> usize {
-        let fresh = |before: &&Before| before.heard.is_some_and(|heard| now - heard < FORGET);
+        let fresh = |before: &&Before| {
+            before
+                .heard
+                .is_some_and(|heard| now.saturating_sub(heard) < FORGET)
+        };
         let before = self.before.first().filter(fresh);
         let before = before.map_or(0, |before| before.waiting);
         match waits {
@@ -174,7 +185,10 @@ impl Ring {
 
     /// Sends `rows`, if it is time to; `waits` says whether all of these ranks have waited for too long.
     pub(super) fn send(&mut self, now: Duration, rows: &[Seen], waits: bool) {
-        if self.sent.is_some_and(|sent| now - sent < EVERY) {
+        if self
+            .sent
+            .is_some_and(|sent| now.saturating_sub(sent) < EVERY)
+        {
             return;
         }
         self.sent = Some(now);
@@ -185,7 +199,9 @@ impl Ring {
         };
         let rows: Vec<_> = rows.iter().take(MOST).map(row).collect();
         for after in &self.after {
-            let answered = after.answered.filter(|(_, when)| now - *when < FORGET);
+            let answered = after
+                .answered
+                .filter(|(_, when)| now.saturating_sub(*when) < FORGET);
             for (i, address) in after.addresses.iter().enumerate() {
                 if answered.is_some_and(|(good, _)| good != i) {
                     continue;
@@ -197,6 +213,13 @@ impl Ring {
                 };
                 self.post(body, *address);
             }
+        }
+    }
+
+    /// Says that this node ends the job. The next one would else tell the same a second later.
+    pub(super) fn tell(&self) {
+        for address in self.after.iter().flat_map(|after| &after.addresses) {
+            self.post(Body::Told, *address);
         }
     }
 
@@ -245,6 +268,11 @@ impl Ring {
                     after.answered = Some((address, now));
                 }
             }
+            Body::Told => {
+                if self.before.iter().any(|before| before.node == node) {
+                    self.told = Some(now);
+                }
+            }
             Body::Rows {
                 address,
                 waiting,
@@ -265,17 +293,26 @@ impl Ring {
         }
     }
 
-    /// What is wrong, while all of this node's ranks have waited for at least `timeout`.
+    /// What is wrong, while all of this node's ranks have waited for `waited`, at least `timeout`.
     ///
     /// Nodes with better knowledge speak first: that of the culprit itself, then the next in the ring.
-    pub(super) fn trouble(&self, now: Duration, timeout: Duration) -> Option<Trouble> {
+    pub(super) fn trouble(
+        &self,
+        now: Duration,
+        waited: Duration,
+        timeout: Duration,
+    ) -> Option<Trouble> {
+        let ending = |told: Duration| now.saturating_sub(told) < ENDING;
+        if self.told.is_some_and(ending) {
+            return None;
+        }
         let grace = |steps: u32| timeout + Duration::from_millis(250) * steps;
         if self.before.iter().all(|before| before.heard.is_none()) {
             // Nobody can tell nodes to be second: lower ones are a little faster.
-            let late = now >= grace(6 + self.node.min(6) as u32);
+            let late = waited >= grace(4 + 3 * self.node.min(3) as u32);
             return late.then_some(Trouble::Deaf);
         }
-        let ago = |before: &Before| now - before.heard.unwrap_or_default();
+        let ago = |before: &Before| now.saturating_sub(before.heard.unwrap_or_default());
         let gone = |before: &Before| before.rows.iter().all(|seen| seen.phase == Phase::Done);
         let silent = |before: &&Before| {
             let over = before.heard.is_some() && gone(before);
@@ -295,7 +332,7 @@ impl Ring {
     /// What was last heard of other nodes' ranks, as it would be now had nothing changed; and when from each node.
     pub(super) fn known(&self, now: Duration) -> Vec<(usize, Option<Duration>, Vec<Seen>)> {
         let known = |before: &Before| {
-            let ago = before.heard.map(|heard| now - heard);
+            let ago = before.heard.map(|heard| now.saturating_sub(heard));
             let age = |seen: &Seen| Seen {
                 still: seen.still + ago.unwrap_or_default(),
                 silent: seen.silent + ago.unwrap_or_default(),

@@ -185,6 +185,9 @@ impl Watchdog {
             observer.look(&rows.read(), passed);
             let seen = observer.seen(&self.here);
             if let Some(stall) = self.judge(observer.now(), seen) {
+                if let Some(ring) = &self.ring {
+                    ring.tell();
+                }
                 report::end(&stall, &self.file);
             }
             thread::park_timeout(TICK);
@@ -204,14 +207,17 @@ impl Watchdog {
     /// What this rank has to tell, if anything.
     fn judge(&mut self, now: Duration, seen: Vec<Seen>) -> Option<Stall> {
         let verdict = verdict(&seen, self.timeout);
-        let waits = matches!(verdict, Some(Verdict::Waiting(_)));
+        let waited = match verdict {
+            Some(Verdict::Waiting(time)) => Some(time),
+            _ => None,
+        };
         let mut known = Vec::new();
         let mut trouble = None;
         if let Some(ring) = &mut self.ring {
             ring.receive(now);
-            ring.send(now, &seen, waits);
+            ring.send(now, &seen, waited.is_some());
             known = ring.known(now);
-            trouble = waits.then(|| ring.trouble(now, self.timeout)).flatten();
+            trouble = waited.and_then(|waited| ring.trouble(now, waited, self.timeout));
         }
         let one_node = self.here.len() == self.cards.len();
         let (culprits, what) = match (verdict?, trouble) {

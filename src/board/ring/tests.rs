@@ -5,6 +5,8 @@ use std::net::Ipv4Addr;
 use super::*;
 
 const LIMIT: Duration = Duration::from_secs(10);
+/// Long after the start.
+const LATE: Duration = Duration::from_secs(1000);
 const RUN: u64 = 77;
 
 /// Rings of `nodes` nodes with two ranks each; the first address of each leads nowhere.
@@ -55,19 +57,25 @@ fn talk(rings: &mut [Ring], seconds: std::ops::Range<u64>, speaks: impl Fn(usize
 fn a_silent_node_is_named_by_the_next_one_first() {
     let mut rings = rings(4);
     talk(&mut rings, 0..5, |_| true);
-    talk(&mut rings, 5..16, |node| node != 2);
     let at = |seconds| Duration::from_secs(seconds);
+    talk(&mut rings, 5..15, |node| node != 2);
     // Last heard at 4.5 s.
-    assert_eq!(rings[3].trouble(at(15), LIMIT), None);
+    assert_eq!(rings[3].trouble(at(15), LIMIT, LIMIT), None);
+    talk(&mut rings, 15..17, |node| node != 2);
     let silent = Some(Trouble::Silent(vec![2]));
-    assert_eq!(rings[3].trouble(at(16), LIMIT), silent);
-    assert_eq!(rings[0].trouble(at(16), LIMIT), None);
-    assert_eq!(rings[0].trouble(at(17), LIMIT), silent);
+    assert_eq!(rings[3].trouble(at(16), LIMIT, LIMIT), silent);
+    assert_eq!(rings[0].trouble(at(16), LIMIT, LIMIT), None);
+    assert_eq!(rings[0].trouble(at(17), LIMIT, LIMIT), silent);
     assert_eq!(
-        rings[1].trouble(at(17), LIMIT),
+        rings[1].trouble(at(17), LIMIT, LIMIT),
         None,
         "it does not listen to it"
     );
+    rings[3].tell();
+    rings[0].receive(at(17));
+    assert_eq!(rings[0].trouble(at(17), LIMIT, LIMIT), None, "it was told");
+    talk(&mut rings, 17..28, |node| node != 2);
+    assert_eq!(rings[0].trouble(at(28), LIMIT, LIMIT), silent, "in vain");
     let known = rings[3].known(at(16));
     let (node, ago, rows) = &known[0];
     assert_eq!((*node, *ago), (2, Some(Duration::from_millis(11_500))));
@@ -80,22 +88,33 @@ fn all_nodes_waiting_is_told_by_the_first_and_not_before_all_do() {
     let mut rings = rings(3);
     talk(&mut rings, 0..4, |_| true);
     let now = Duration::from_secs(4);
-    assert_eq!(rings[0].trouble(now, LIMIT), Some(Trouble::AllWait));
-    assert_eq!(rings[1].trouble(now, LIMIT), None);
+    assert_eq!(rings[0].trouble(now, LIMIT, LIMIT), Some(Trouble::AllWait));
+    assert_eq!(rings[1].trouble(now, LIMIT, LIMIT), None);
     // One node goes on: the next ones hear of it.
     rings[1].send(now, &rows(1, Phase::Compute), false);
     rings.iter_mut().for_each(|ring| ring.receive(now));
     rings[2].send(now, &rows(2, Phase::Wait), true);
     rings[0].receive(now);
-    assert_eq!(rings[0].trouble(now, LIMIT), None);
+    assert_eq!(rings[0].trouble(now, LIMIT, LIMIT), None);
 }
 
 #[test]
 fn who_never_heard_anything_says_so_instead_of_guessing() {
     let rings = rings(3);
-    assert_eq!(rings[0].trouble(LIMIT, LIMIT), None, "others may know more");
-    let later = LIMIT + Duration::from_secs(4);
-    assert_eq!(rings[1].trouble(later, LIMIT), Some(Trouble::Deaf));
+    assert_eq!(
+        rings[0].trouble(LATE, LIMIT, LIMIT),
+        None,
+        "others may know more"
+    );
+    let later = LIMIT + Duration::from_secs(1);
+    assert_eq!(rings[0].trouble(LATE, later, LIMIT), Some(Trouble::Deaf));
+    assert_eq!(
+        rings[1].trouble(LATE, later, LIMIT),
+        None,
+        "the lower first"
+    );
+    let later = LIMIT + Duration::from_secs(2);
+    assert_eq!(rings[1].trouble(LATE, later, LIMIT), Some(Trouble::Deaf));
 }
 
 #[test]
@@ -104,7 +123,7 @@ fn a_node_that_is_done_may_be_silent() {
     let zero = Duration::ZERO;
     rings[1].send(zero, &rows(1, Phase::Done), false);
     rings[0].receive(zero);
-    assert_eq!(rings[0].trouble(LIMIT * 3, LIMIT), None);
+    assert_eq!(rings[0].trouble(LIMIT * 3, LIMIT, LIMIT), None);
 }
 
 #[test]
@@ -147,13 +166,15 @@ fn garbage_and_strangers_are_not_believed() {
         good.replace("[4,2,9,10,20]", "[4,2,9,10,20],[5,2,9,10,20],[5,2,9,10,20]"),
         good.replace("20]", "99999999999]"),
         r#"{"run":77,"node":1,"body":{"Heard":{"address":2}}}"#.into(),
+        r#"{"run":77,"node":0,"body":"Told"}"#.into(),
         r#"{"run":77,"node":9,"body":{"Heard":{"address":0}}}"#.into(),
     ];
     for text in &bad {
         rings[0].take(text.as_bytes(), from, LIMIT);
         let heard = rings[0].before.iter().any(|before| before.heard.is_some());
         let answered = rings[0].after.iter().any(|after| after.answered.is_some());
-        assert!(!heard && !answered, "{text}");
+        let told = rings[0].told.is_some();
+        assert!(!heard && !answered && !told, "{text}");
     }
     rings[0].take(good.as_bytes(), from, LIMIT);
     assert_eq!(rings[0].before[0].heard, Some(LIMIT));
