@@ -107,6 +107,14 @@ pub enum Error {
         /// The exit code its error calls for.
         code: u8,
     },
+    /// A rank hangs, and the job with it.
+    #[error("the job hangs: {what}\n  {board}")]
+    Stalled {
+        /// Who, where and since when.
+        what: String,
+        /// Where the board is, or why it is not.
+        board: String,
+    },
     /// The user pressed Ctrl-C or the system asked to end.
     #[error("interrupted: nothing was left half-written")]
     Interrupted,
@@ -132,10 +140,14 @@ impl Error {
         }
     }
 
-    /// The process's exit code: 2 for bad usage, 1 for everything that failed later.
+    /// The exit code of a job in which a rank hangs.
+    pub const STALLED: u8 = 3;
+
+    /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 1 for everything else that failed later.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
+            Self::Stalled { .. } => Self::STALLED,
             Self::Peer { code, .. } => *code,
             _ => 1,
         }
@@ -155,6 +167,10 @@ impl Error {
             ),
             Self::Memory { .. } => Some(
                 "give a smaller --batch, start fewer ranks on each node, or use a smaller model",
+            ),
+            Self::Stalled { .. } => Some(
+                "look at that rank's host: processes that are stopped, memory that is swapped, a file system or device that \
+                 does not answer; if all was well, give a longer --stall-timeout (0 waits for ever)",
             ),
             Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 Some("check the permissions, or give a place that you may write to")

@@ -32,7 +32,7 @@ pub fn check() -> Result<()> {
     }
 }
 
-/// Ends the process at once with exit code 0, whatever its threads and libraries are in the middle of.
-pub fn leave() -> ! {
-    signal_hook::low_level::exit(0)
+/// Ends this process at once, without anything that might wait: what a whole exit runs may hang where the program does.
+pub fn leave(code: u8) -> ! {
+    signal_hook::low_level::exit(code.into())
 }

@@ -29,6 +29,7 @@
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
+//! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |
 //!
 //! [`files`] writes so that nobody sees half of a file, [`rng`] makes random numbers from keys, [`error`] says what
@@ -43,9 +44,11 @@
 //! - Threads of a rank and ranks in shared memory are added up by one binary tree: a run repeats itself bit for bit, and in
 //!   shards ([`nn::Sharded`]) gives the same bits on any number of ranks.
 //! - The updates of an asynchronous run have an order that can be recorded, and repeated ([`train::Replay`]).
+//! - Nothing hangs silently: [`board`] watches from the first step on, by threads that never enter MPI.
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 
 pub mod backend;
+pub mod board;
 pub mod cli;
 pub mod comm;
 pub mod commands;

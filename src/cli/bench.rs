@@ -7,8 +7,9 @@ use clap::{Args, Subcommand};
 use super::choice::{self, ModelArgs};
 use super::exchange::ExchangeArgs;
 use super::{positive, positive_real, threads};
-use crate::Result;
 use crate::commands::bench::{Settings, exchange, train};
+use crate::train::Inject;
+use crate::{Error, Result};
 
 /// Measure speed in a steady state.
 #[derive(Subcommand)]
@@ -62,7 +63,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         .checked_shl(shift)
         .filter(|bytes| bytes >> shift == number);
     match bytes {
-        Some(bytes) if bytes >= 4 && bytes <= 1 << 40 => Ok(bytes),
+        Some(bytes) if (4..=1 << 40).contains(&bytes) => Ok(bytes),
         _ => Err("must be at least one parameter of 4 bytes, and at most 1024 GiB".into()),
     }
 }
@@ -108,6 +109,9 @@ pub(super) struct BenchTrain {
     /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
     #[arg(long)]
     no_tune: bool,
+    /// Test aid: have rank RANK compute FACTOR times as long; may be given several times.
+    #[arg(long, value_name = "slow:RANK:FACTOR")]
+    inject: Vec<Inject>,
     /// Print a line of JSON for each measurement instead of a table.
     #[arg(long)]
     json: bool,
@@ -129,6 +133,12 @@ impl Bench {
                 }));
             }
         };
+        let stall = |fault: &&Inject| matches!(fault, Inject::Stall { .. });
+        if let Some(stall) = typed.inject.iter().find(stall) {
+            let problem =
+                format!("--inject {stall}: a bench would never end; use it with `phalanx train`");
+            return Err(Error::Usage(problem));
+        }
         Ok(Settings::Train(train::Settings {
             model: typed
                 .choice
@@ -142,6 +152,7 @@ impl Bench {
             by_layer: typed.by_layer,
             tune: !typed.no_tune,
             json: typed.json,
+            inject: typed.inject,
         }))
     }
 }

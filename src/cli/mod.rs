@@ -10,6 +10,8 @@ mod optim;
 mod replay;
 mod train;
 
+use std::time::Duration;
+
 use clap::{Parser, Subcommand};
 
 use crate::comm::Launch;
@@ -26,7 +28,7 @@ struct Cli {
     command: Typed,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage.
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
 RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
@@ -115,6 +117,16 @@ fn positive_real(text: &str) -> Result<f64, String> {
         Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
         Ok(_) => Err("must be above 0 and finite".into()),
         Err(_) => Err("expected a number".into()),
+    }
+}
+
+/// A time in seconds: zero, or long enough to be told from a busy machine.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(0.0) => Ok(Duration::ZERO),
+        Ok(number) if (1.0..=1e9).contains(&number) => Ok(Duration::from_secs_f64(number)),
+        Ok(_) => Err("must be 0, or from 1 to 1e9".into()),
+        Err(_) => Err("expected a number of seconds".into()),
     }
 }
 

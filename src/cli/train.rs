@@ -1,19 +1,20 @@
 //! `phalanx train`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueEnum};
 
 use super::choice::{self, ModelArgs};
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
-use super::{below_one, positive, positive_real, threads};
+use super::{below_one, positive, positive_real, seconds, threads};
 use crate::Result;
 use crate::commands::train::{BatchSize, Growth, Settings};
 use crate::data::Length;
 use crate::exchange::{Freedom, Kind, Placement};
 use crate::nn::Init;
-use crate::train::{OnNan, Reduce};
+use crate::train::{Inject, OnNan, Reduce};
 use crate::{Error, commands};
 
 /// Train a model; under mpirun, with all its ranks.
@@ -112,6 +113,14 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    /// End the job when a rank has not moved for so long: name it and what it was doing, write every rank's state to
+    /// stalled.json in the run folder, exit with code 3; 0 waits for ever.
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    stall_timeout: Duration,
+    /// Test aid: have rank RANK compute FACTOR times as long (slow:RANK:FACTOR), or sleep for ever in a step
+    /// (stall:RANK:STEP); may be given several times.
+    #[arg(long, value_name = "FAULT")]
+    inject: Vec<Inject>,
     #[command(flatten)]
     optim: Optim,
 }
@@ -218,6 +227,8 @@ impl Train {
             log_every: self.log_every.map(|n| n as u64),
             out: self.out,
             force: self.force,
+            stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),
+            inject: self.inject,
         })
     }
 

@@ -43,7 +43,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let (mut crew, params, scaling, data) = agree(comm, open())?;
     warn_if_crowded(comm, settings.threads);
-    let tally = evaluate(comm, &mut crew, &params, &data, &scaling, comm.size())?;
+    let blocks = comm.size();
+    let tally = evaluate(comm, &mut crew, &params, &data, &scaling, (blocks, None))?;
     if comm.rank() > 0 {
         return Ok(());
     }

@@ -32,7 +32,7 @@ pub enum Command {
     Model(model::Settings),
 }
 
-/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage.
+/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
 pub fn main() -> ExitCode {
     let launch = Launch::detect();
     logging::start(launch);

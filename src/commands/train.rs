@@ -2,19 +2,21 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::{replay, report, warn_if_crowded};
+use crate::board::{Phase, Watch};
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
-use crate::exchange::{self, Kind};
+use crate::exchange::{self, Exchange, Kind};
 use crate::nn::{self, Crew, Init, Model, zoo::Choice};
 use crate::observe::{say, table};
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{
-    CHUNK, Every, Goal, Journal, Need, Noise, OnNan, Parts, RankReport, Reduce, RunFolder, Trainer,
-    Watched, budget, readable, train,
+    CHUNK, Every, Goal, Inject, Journal, Need, Noise, OnNan, Parts, RankReport, Reduce, RunFolder,
+    Trainer, Watched, budget, readable, train,
 };
 use crate::{Error, Result};
 
@@ -113,6 +115,10 @@ pub struct Settings {
     pub out: Option<PathBuf>,
     /// Whether an older run may be replaced.
     pub force: bool,
+    /// How long a rank may not move before the job ends, if that is watched.
+    pub stall_timeout: Option<Duration>,
+    /// Faults on demand.
+    pub inject: Vec<Inject>,
 }
 
 impl Settings {
@@ -375,6 +381,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let mut hosts = [u64::from(comm.local_rank() == 0)];
     comm.sum(&mut hosts);
     let hosts = hosts[0] as usize;
+    trainer.inject = Inject::on(&settings.inject, comm)?;
 
     let start = || {
         let folder = match &settings.out {
@@ -401,7 +408,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     } else {
         Ok((None, Journal::none()))
     };
-    let (folder, mut journal) = agree(comm, started)?;
+    let (folder, journal) = agree(comm, started)?;
     if folder.is_some() && !plan.data.is_mapped() {
         log::warn!(
             "the data is chunked or compressed and read through HDF5; `phalanx data split` writes it contiguous"
@@ -414,7 +421,26 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         agree(comm, made).map(|path| everywhere(comm, path))
     });
     let record = record.transpose()?;
-    let exchange = trainer.start(comm, plan.exchange, record.as_deref())?;
+    let board = folder.as_ref().map(|folder| folder.file("stalled.json"));
+    let watch = Watch::open(comm, settings.stall_timeout, board)?;
+    trainer.board = watch.board();
+    let exchange = |trainer: &mut Trainer| trainer.start(comm, plan.exchange, record.as_deref());
+    watch.over(|| go(comm, settings, &plan, (trainer, &exchange), folder, journal))
+}
+
+/// How an exchange is started.
+type StartExchange<'a, 'c> = &'a dyn Fn(&mut Trainer) -> Result<Box<dyn Exchange + 'c>>;
+
+/// The part of a run that is watched: from the start of the exchange to the last file; *collective*.
+fn go<'c>(
+    comm: &'c dyn Comm,
+    settings: &Settings,
+    plan: &Plan,
+    (mut trainer, start): (Trainer, StartExchange<'_, 'c>),
+    folder: Option<RunFolder>,
+    mut journal: Journal,
+) -> Result<()> {
+    let exchange = start(&mut trainer)?;
     let (watch, test) = match &plan.validation {
         Some(validation) => (Some(validation), plan.test.as_ref()),
         None => (plan.test.as_ref(), None),
@@ -433,8 +459,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let seconds = trainer.times.elapsed();
     drop(journal);
 
+    trainer.turn(Phase::Settle);
     let ranks = RankReport::gather(comm, &trainer, settings.watched(), &outcome);
     let finish = |folder: &RunFolder| {
+        trainer.turn(Phase::Write);
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
         nn::save(
             &folder.file("model.h5"),
@@ -442,10 +470,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &trainer.params,
             &trainer.scaling,
         )?;
-        let result = report::Result::new(settings, &outcome, &ranks, &plan, &trainer, seconds);
+        let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
         folder.write("result.toml", &result)?;
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())
     };
-    agree(comm, folder.as_ref().map_or(Ok(()), finish))
+    let written = folder.as_ref().map_or(Ok(()), finish);
+    trainer.turn(Phase::Wait);
+    agree(comm, written)
 }

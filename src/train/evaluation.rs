@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::Result;
+use crate::board::{Board, Phase};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Batch, Dataset, Scaling};
 use crate::nn::{Crew, Tally};
@@ -11,19 +12,26 @@ use crate::nn::{Crew, Tally};
 pub const CHUNK: usize = 256;
 
 /// Losses and right answers over `data`, each rank of `team` taking as many of the `blocks`, which their number divides.
-/// The sum depends on the number of blocks, and not on that of ranks; *collective* over `team`.
+/// The sum depends on the number of blocks, and not on that of ranks; *collective* over `team`. The `board`, if ranks are
+/// watched, moves with every chunk.
 pub fn evaluate(
     team: &dyn Comm,
     crew: &mut Crew,
     params: &[f32],
     data: &Dataset,
     scaling: &Scaling,
-    blocks: usize,
+    (blocks, board): (usize, Option<&Board>),
 ) -> Result<Tally> {
+    let turn = |phase| {
+        if let Some(board) = board {
+            board.turn(phase);
+        }
+    };
     let mut batch = Batch::new(data, scaling);
     let mut run = |mine: Range<usize>| {
         let mut total = Tally::default();
         for start in mine.clone().step_by(CHUNK) {
+            turn(Phase::Evaluate);
             batch.gather(data, start..mine.end.min(start + CHUNK))?;
             total = total.plus(crew.evaluate(params, &batch));
         }
@@ -32,7 +40,9 @@ pub fn evaluate(
     let each = blocks / team.size();
     let first = team.rank() * each;
     let mine = (first..first + each).map(|i| run(block(data.len(), blocks, i)));
-    let mine: Vec<Tally> = agree(team, mine.collect())?;
+    let mine = mine.collect();
+    turn(Phase::Wait);
+    let mine: Vec<Tally> = agree(team, mine)?;
     let numbers = |tally: Tally| {
         let Tally {
             loss,

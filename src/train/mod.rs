@@ -2,6 +2,7 @@
 
 mod best;
 mod evaluation;
+mod inject;
 mod journal;
 mod memory;
 mod noise;
@@ -13,6 +14,7 @@ mod trainer;
 
 pub use best::Best;
 pub use evaluation::{CHUNK, evaluate};
+pub use inject::Inject;
 pub use journal::{Journal, Moment};
 pub use memory::{Need, budget, readable};
 pub use noise::{Noise, Norms};
@@ -22,6 +24,7 @@ pub use run_folder::{RunFolder, UPDATES};
 pub use trainer::{OnNan, Parts, Reduce, Trainer, checksum};
 
 use crate::Result;
+use crate::board::Phase;
 use crate::comm::Comm;
 use crate::data::{Dataset, Steps};
 use crate::exchange::Exchange;
@@ -132,12 +135,14 @@ pub fn train(
         let due = observes && count > evaluated;
         let moment = trainer.moment(outcome.steps);
         let tested = due && goal.watch.is_some();
+        trainer.turn(Phase::Write);
         journal.trained(&trainer.times, &moment, tally, tested)?;
         let Some(watch) = goal.watch.filter(|_| due) else {
             continue;
         };
         evaluated = count;
         let tally = trainer.evaluate(exchange.team(), exchange.params(), watch)?;
+        trainer.turn(Phase::Write);
         journal.tested(&trainer.times, &moment, tally)?;
         if goal
             .until_loss
@@ -148,6 +153,7 @@ pub fn train(
         best.tested(outcome.steps, tally, exchange.params(), trainer.model());
         outcome.stale = best.stale(goal.early_stop);
         if outcome.reached.is_some() || outcome.stale.is_some() {
+            trainer.turn(Phase::Exchange);
             exchange.finish()?;
             break;
         }
@@ -163,6 +169,7 @@ pub fn train(
         Some(watch) if !together => Some(trainer.evaluate_settled(comm, watch)?),
         _ => outcome.own,
     };
+    trainer.turn(Phase::Settle);
     outcome.kept = best.restore(
         comm,
         outcome.settled,
@@ -176,6 +183,7 @@ pub fn train(
         .test
         .map(|test| trainer.evaluate_settled(comm, test))
         .transpose()?;
+    trainer.turn(Phase::Settle);
     trainer.check_end(comm, goal.watched, &outcome)?;
     Ok(outcome)
 }

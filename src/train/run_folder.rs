@@ -8,12 +8,13 @@ use serde::Serialize;
 use crate::{Error, Result};
 
 /// What a run folder holds; only these are ever replaced.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "settings.toml",
     "metrics.csv",
     "ranks.csv",
     "result.toml",
     "model.h5",
+    "stalled.json",
 ];
 
 /// The folder in it that holds the record of all updates, if there is one.

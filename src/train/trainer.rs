@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Arenas, Conduct, Exchange, Kind, Spent, Start, Tail};
@@ -52,6 +54,10 @@ pub struct Trainer {
     pub scaling: Scaling,
     /// Where this rank's time went.
     pub times: Times,
+    /// Where this rank shows what it does, if ranks are watched.
+    pub board: Option<Rc<Board>>,
+    /// Faults that strike this rank.
+    pub inject: Vec<Inject>,
     loader: Loader,
     steps: Steps,
     reduce: Reduce,
@@ -126,6 +132,8 @@ impl Trainer {
             crew,
             scaling,
             times: Times::start(),
+            board: None,
+            inject: Vec::new(),
             loader,
             steps,
             reduce,
@@ -161,6 +169,13 @@ impl Trainer {
     /// The model, in the state that all threads have.
     pub fn model(&self) -> &Model {
         self.crew.model()
+    }
+
+    /// Shows on the board what this rank begins to do.
+    pub fn turn(&self, phase: Phase) {
+        if let Some(board) = &self.board {
+            board.turn(phase);
+        }
     }
 
     /// Starts to add up the time of each layer, of the first thread.
@@ -204,6 +219,7 @@ impl Trainer {
 
     /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
+        self.turn(Phase::Exchange);
         let step = exchange.claim(self.claimed)?;
         self.claimed += 1;
         if step >= self.steps.total() {
@@ -247,8 +263,15 @@ impl Trainer {
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally, which is empty if it was skipped.
     pub fn step(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Tally> {
         let start = Instant::now();
+        let show = |phase| {
+            if let Some(board) = &self.board {
+                board.mark(step + 1, phase);
+            }
+        };
+        show(Phase::Load);
         let batch = self.loader.take()?;
         let loaded = Instant::now();
+        show(Phase::Exchange);
         let Some(wait) = exchange.ready(step)? else {
             let spent = Spent {
                 wait: loaded.elapsed(),
@@ -258,6 +281,7 @@ impl Trainer {
             return Ok(Tally::default());
         };
         let ready = Instant::now();
+        show(Phase::Compute);
         let (rank, size) = exchange.place();
         let samples = self.steps.place(step).positions.len();
         let scale = match self.reduce {
@@ -271,6 +295,12 @@ impl Trainer {
             grads,
         } = exchange.arenas();
         let draw = Draw { seed, step };
+        let (board, phase) = (self.board.as_deref(), Phase::Compute);
+        let team = &Shown {
+            comm: team,
+            board,
+            phase,
+        };
         let measured = self.noise.as_ref().map(|_| samples);
         let ShardSums { tally, norm } = match self.shards {
             None => {
@@ -304,7 +334,11 @@ impl Trainer {
             share: tally.count as f64 / samples as f64,
             norm,
         };
+        for fault in &self.inject {
+            fault.strike(step + 1, ready);
+        }
         let computed = Instant::now();
+        show(Phase::Exchange);
         let lr = self.lr(step);
         let (team, mut spent) = exchange.step(mine, lr, &mut self.mover)?;
         spent.wait += wait;
@@ -344,9 +378,11 @@ impl Trainer {
     /// What `data` gives with `params`, each rank of `team` taking a block; *collective* over `team`.
     pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
+        self.turn(Phase::Wait);
         statistics::average(team, &mut self.crew, self.times.steps);
         let blocks = self.shards.unwrap_or(team.size());
-        let tally = evaluate(team, &mut self.crew, params, data, &self.scaling, blocks);
+        let (crew, how) = (&mut self.crew, (blocks, self.board.as_deref()));
+        let tally = evaluate(team, crew, params, data, &self.scaling, how);
         self.times.evaluate += start.elapsed();
         tally
     }
@@ -379,6 +415,7 @@ impl Trainer {
 
     /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
+        self.turn(Phase::Settle);
         self.conduct = exchange.conduct();
         statistics::average(comm, &mut self.crew, self.times.steps);
         self.params = exchange.settle()?;

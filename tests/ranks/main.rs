@@ -21,6 +21,7 @@ mod mpich;
 mod mpis;
 mod published;
 mod refused;
+mod stalled;
 
 use std::process::ExitCode;
 
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         .chain(&killed::JOBS)
         .chain(&between::JOBS)
         .chain(&mpich::JOBS)
+        .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);

@@ -32,7 +32,7 @@ fn help_names_every_command_and_option_with_its_default() {
     let train = help("train --help");
     let options = "--test --epochs --steps --until-loss --batch --global-batch --threads --lr --reduce --seed --eval-every --out --force \
         --model-file --grow-batch --batch-limit --noise-scale --validation --on-nan --activation --response-norm --early-stop --keep-best --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
-        --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps";
+        --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps --stall-timeout --inject";
     for option in options.split_whitespace() {
         assert!(train.contains(option), "{option} in\n{train}");
     }
@@ -152,6 +152,58 @@ fn threads_are_asked_for_shown_and_written_down() {
             assert!(code == 2 && output.contains(fact), "{command}:\n{output}");
         }
     }
+}
+
+#[test]
+fn faults_and_stall_timeouts_that_cannot_be_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let make = "data make digits set.h5 --samples 300";
+    assert!(phalanx(folder.path(), make).status.success());
+    let train = "train softmax set.h5 --steps 2";
+    let cases = [
+        (
+            format!("{train} --stall-timeout 0.5"),
+            "must be 0, or from 1 to",
+        ),
+        (
+            format!("{train} --stall-timeout nan"),
+            "must be 0, or from 1 to",
+        ),
+        (
+            format!("{train} --stall-timeout soon"),
+            "expected a number of seconds",
+        ),
+        (
+            format!("{train} --inject slow:1:2"),
+            "there is no rank 1 among 1",
+        ),
+        (
+            format!("{train} --inject slow:0"),
+            "expected slow:RANK:FACTOR",
+        ),
+        (format!("{train} --inject slow:0:0.1"), "the factor `0.1`"),
+        (
+            "bench train --inject stall:0:3".into(),
+            "a bench would never end",
+        ),
+        (
+            "bench train --inject slow:3:2".into(),
+            "there is no rank 3 among 1",
+        ),
+    ];
+    for (words, fact) in cases {
+        let output = phalanx(folder.path(), &words);
+        let all = text(&output.stdout) + &text(&output.stderr);
+        let code = output.status.code();
+        assert!(
+            code == Some(2) && all.contains(fact),
+            "{words}: {code:?}\n{all}"
+        );
+    }
+    let bench = "bench train --data set.h5 --seconds 0.1 --inject slow:0:3";
+    let output = phalanx(folder.path(), bench);
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("with slow:0:3"));
 }
 
 #[test]

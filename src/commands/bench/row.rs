@@ -25,6 +25,8 @@ pub(super) struct Row {
     pub(super) memory: [f64; 2],
     /// What the first rank's layers cost, where they were watched.
     pub(super) layers: Vec<LayerCost>,
+    /// Faults that were asked for.
+    pub(super) faults: Vec<String>,
 }
 
 /// What stands above the rows.
@@ -94,7 +96,7 @@ impl Row {
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
-            "layers": layers::json(self, peak),
+            "layers": layers::json(self, peak), "inject": self.faults,
         })
         .to_string()
     }

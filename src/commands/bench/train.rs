@@ -17,7 +17,7 @@ use crate::exchange::{Exchange, Kind, fastest};
 use crate::nn::{Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
-use crate::train::{OnNan, Parts, Reduce, Times, Trainer, budget};
+use crate::train::{Inject, OnNan, Parts, Reduce, Times, Trainer, budget};
 use crate::{Error, Result};
 
 /// More than are ever taken.
@@ -45,11 +45,14 @@ pub struct Settings {
     pub tune: bool,
     /// Whether to print JSON.
     pub json: bool,
+    /// Faults on demand.
+    pub inject: Vec<Inject>,
 }
 
 /// Measures and prints; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let ranks = check_ranks(comm, &settings.ranks)?;
+    Inject::on(&settings.inject, comm)?;
     let most = ranks.iter().max().copied().unwrap_or(1);
     let most = most * settings.batches.iter().max().copied().unwrap_or(1);
     let (data, name) = match &settings.data {
@@ -91,7 +94,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     comm.sum(&mut peak);
     let peak = peak[0] / comm.size() as f64;
     if comm.rank() == 0 && !settings.json {
-        let work = format!("{} on {name}", settings.model);
+        let mut work = format!("{} on {name}", settings.model);
+        for fault in &settings.inject {
+            work += &format!(", with {fault}");
+        }
         say(&row::head(
             &work,
             &data,
@@ -159,6 +165,11 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         on_nan: OnNan::Stop,
     };
     let mut trainer = Trainer::new(comm, parts);
+    let here = settings
+        .inject
+        .iter()
+        .filter(|fault| fault.rank() == comm.rank());
+    trainer.inject = here.copied().collect();
     let mut exchange = trainer.start(comm, kind, None)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
@@ -196,6 +207,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
         layers: trainer.model().costs(),
+        faults: settings.inject.iter().map(ToString::to_string).collect(),
     })
 }
 

@@ -70,6 +70,10 @@ struct Resolved {
     seed: u64,
     eval_every: u64,
     log_every: u64,
+    stall_timeout: f64,
+    /// Faults that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inject: Vec<String>,
     optimizer: Rule,
     schedule: Schedule,
 }
@@ -121,6 +125,10 @@ pub(super) fn settings(
             seed: settings.seed,
             eval_every: plan.eval_every.at_first(&plan.steps),
             log_every: plan.log_every,
+            stall_timeout: settings
+                .stall_timeout
+                .map_or(0.0, |time| time.as_secs_f64()),
+            inject: settings.inject.iter().map(ToString::to_string).collect(),
             optimizer: settings.rule,
             schedule: plan.schedule.clone(),
         },
@@ -208,7 +216,7 @@ pub(super) fn settings_rows(
         Some(held) => format!("{}, {} more held out", data(&plan.data), held.len()),
         None => data(&plan.data),
     };
-    vec![
+    let mut rows = vec![
         (
             "ranks",
             format!(
@@ -240,8 +248,20 @@ pub(super) fn settings_rows(
             },
         ),
         ("seed", settings.seed.to_string()),
+        (
+            "stall timeout",
+            match settings.stall_timeout {
+                Some(time) => format!("{} s", time.as_secs_f64()),
+                None => "none".into(),
+            },
+        ),
         ("run folder", folder.path().display().to_string()),
-    ]
+    ];
+    if !settings.inject.is_empty() {
+        let faults = settings.inject.iter().map(ToString::to_string);
+        rows.push(("injected", faults.collect::<Vec<_>>().join(", ")));
+    }
+    rows
 }
 
 /// How ranks agree, and why so.
