@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Comm, Pause, Shared};
 use crate::Result;
+use crate::backend::cpu::wide;
 
 /// Values of a stripe: few enough that nobody waits long for it, and enough to make its lock cost nothing.
 const STRIPE: usize = 4096;
@@ -77,10 +78,13 @@ impl Stripes {
             return head[1].fetch_add(1, Ordering::Relaxed);
         }
         self.locked(stripe, |values, updates| {
-            for ((value, delta), out) in values.iter_mut().zip(delta).zip(out) {
-                *value += delta;
-                *out = *value;
-            }
+            let triples = values.iter_mut().zip(delta).zip(out);
+            wide(|| {
+                triples.for_each(|((value, delta), out)| {
+                    *value += delta;
+                    *out = *value;
+                });
+            });
             updates.store(
                 updates.load(Ordering::Relaxed).wrapping_add(1),
                 Ordering::Relaxed,

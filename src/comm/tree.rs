@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 
+use crate::backend::cpu::wide;
+
 /// Values that are added up at once: the stack of a tree stays in the first-level cache.
 const CHUNK: usize = 512;
 /// Half sums that wait for their other half: enough for 512 parts.
@@ -47,7 +49,7 @@ fn add<'a>(
     if parts.len() == 2 {
         let pairs = of(parts.start).iter().zip(of(middle));
         let pairs = sums.iter_mut().zip(pairs);
-        return pairs.for_each(|(sum, (a, b))| *sum = a + b);
+        return wide(|| pairs.for_each(|(sum, (a, b))| *sum = a + b));
     }
     add(parts.start..middle, range, part, sums, spare);
     if parts.end - middle == 1 {
@@ -67,7 +69,7 @@ pub(crate) fn middle(parts: &Range<usize>) -> usize {
 /// Adds `values` to `sums`.
 pub(crate) fn plus(sums: &mut [f32], values: &[f32]) {
     let pairs = sums.iter_mut().zip(values);
-    pairs.for_each(|(sum, value)| *sum += value);
+    wide(|| pairs.for_each(|(sum, value)| *sum += value));
 }
 
 #[cfg(test)]

@@ -324,10 +324,10 @@ fn everywhere(comm: &dyn Comm, path: Option<PathBuf>) -> PathBuf {
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    settings.exchange.check(comm, settings.shards)?;
+    agree(comm, settings.exchange.check(comm, settings.shards))?;
     if settings.record && comm.local_size() < comm.size() {
         let problem = "--record needs all ranks on one node: between nodes updates have no order";
-        return Err(Error::Usage(problem.into()));
+        return agree(comm, Err(Error::Usage(problem.into())));
     }
     let memory = budget(comm);
     let (mut plan, mut crew) = agree(comm, Plan::new(comm.size(), settings, memory))?;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Memory, Optimizer, Step};
+use crate::backend::cpu::wide;
 
 /// Added to the root of the second moment, so that no parameter divides by zero.
 pub const EPSILON: f64 = 1e-8;
@@ -74,12 +75,14 @@ impl Optimizer for Adam {
             false => (self.weight_decay as f32, 0.0),
         };
         let state = first.iter_mut().zip(second);
-        for ((grad, param), (m, v)) in grads.iter_mut().zip(params).zip(state) {
-            let g = *grad + coupled * param;
-            *m = keep1 * *m + take1 * g;
-            *v = keep2 * *v + take2 * g * g;
-            *grad = -fade * param - rate * *m / (v.sqrt() * root + EPSILON as f32);
-        }
+        wide(|| {
+            for ((grad, param), (m, v)) in grads.iter_mut().zip(params).zip(state) {
+                let g = *grad + coupled * param;
+                *m = keep1 * *m + take1 * g;
+                *v = keep2 * *v + take2 * g * g;
+                *grad = -fade * param - rate * *m / (v.sqrt() * root + EPSILON as f32);
+            }
+        });
     }
 }
 

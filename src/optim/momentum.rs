@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::{Memory, Optimizer, Step};
+use crate::backend::cpu::wide;
 
 /// As PyTorch's SGD with dampening 0: with `g = gradient + weight_decay × params` and `v = momentum × v + g`, classic
 /// momentum is `params −= lr × v` and Nesterov's `params −= lr × (g + momentum × v)`.
@@ -53,11 +54,13 @@ impl Optimizer for Momentum {
         } else {
             (0.0, 1.0)
         };
-        for ((grad, param), velocity) in grads.iter_mut().zip(params).zip(velocities) {
-            let g = *grad + decay * param;
-            *velocity = keep * *velocity + g;
-            *grad = -lr * (a * g + b * *velocity);
-        }
+        wide(|| {
+            for ((grad, param), velocity) in grads.iter_mut().zip(params).zip(velocities) {
+                let g = *grad + decay * param;
+                *velocity = keep * *velocity + g;
+                *grad = -lr * (a * g + b * *velocity);
+            }
+        });
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Optimizer, Step};
-use crate::comm::tree_middle;
+use crate::comm::{plus, tree_middle};
 
 /// Parameters of a piece: it, its gradients and the optimizer's state of it fit into the first-level cache.
 const PIECE: usize = 2048;
@@ -81,8 +81,7 @@ impl Mover {
             };
             let params = &mut params[range];
             self.optimizer.update(&step, params, grads);
-            let pairs = params.iter_mut().zip(&*grads);
-            pairs.for_each(|(param, delta)| *param += delta);
+            plus(params, grads);
         }
     }
 

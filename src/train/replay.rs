@@ -91,9 +91,12 @@ impl Replay {
                 made += computed + add(&mut workers, i, &mut common);
             }
             if made == before {
-                return Err(Error::Usage(
-                    "the record does not fit together: an update was made to parameters that no other update leads to".into(),
-                ));
+                return Err(Error::Mismatch {
+                    what: format!("update {} of the record", made_so_far(&workers) + 1),
+                    expected: "one made to parameters that the updates before lead to".into(),
+                    got: "none: the record does not fit together".into(),
+                    hint: "a file of the record is damaged, or of another run",
+                });
             }
         }
         let states = workers
@@ -139,6 +142,11 @@ impl Replay {
         worker.adding = Some((update, none));
         Ok(1)
     }
+}
+
+/// Updates that were computed.
+fn made_so_far(workers: &[Worker]) -> u64 {
+    workers.iter().map(|worker| worker.taken).sum()
 }
 
 impl Worker {

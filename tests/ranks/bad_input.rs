@@ -28,7 +28,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 44] = [
+    let cases: [(&str, &[&str]); 59] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -54,6 +54,33 @@ fn arguments() {
         ("--validation 1", &["--validation", "below 1"]),
         ("--validation 1e-9", &["puts 0 of", "both parts need one"]),
         ("--placement rank0", &["--exchange one-sided"]),
+        ("--racy", &["--racy needs --exchange one-sided"]),
+        ("--staleness 3", &["--staleness needs --exchange one-sided"]),
+        (
+            "--exchange one-sided --staleness some",
+            &["--staleness", "or inf"],
+        ),
+        ("--exchange one-sided --racy --placement rank0", &["--racy"]),
+        ("--elastic 0.5", &["--sync-every"]),
+        ("--sync-every 5 --elastic 1", &["--elastic", "below 1"]),
+        (
+            "--sync-every 5 --exchange all-reduce",
+            &["leave --exchange out"],
+        ),
+        ("--aggregate 3", &["N-of-P"]),
+        ("--aggregate 4-of-3", &["too many"]),
+        ("--aggregate 3-of-4", &["3-of-4: there are 3 ranks"]),
+        ("--record", &["--record needs --exchange one-sided"]),
+        (
+            "--record --exchange one-sided --racy",
+            &["leave --racy and --placement out"],
+        ),
+        (
+            "--reproducible --exchange one-sided",
+            &["--record", "phalanx replay"],
+        ),
+        ("--reproducible --virtual-shards 6", &["power of two"]),
+        ("--reproducible", &["8 shards", "3 ranks", "1, 2, 4 or 8"]),
         ("--exchange pigeon", &["pigeon", "all-reduce"]),
         ("--optimizer adagrad", &["adagrad", "adamw"]),
         (

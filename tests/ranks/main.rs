@@ -4,6 +4,7 @@
 //! Without mpirun the checks are skipped with a message, and under CI that is a failure.
 #![allow(clippy::unwrap_used)]
 
+mod agreement;
 mod bad_data;
 mod bad_input;
 mod bad_sets;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
     }
     let jobs = jobs::JOBS
         .iter()
+        .chain(&agreement::JOBS)
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
         .chain(&published::JOBS)

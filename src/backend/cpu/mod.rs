@@ -26,7 +26,8 @@ pub use clock::{Clock, Timed};
 pub use finite::{finite, odd};
 pub use peak::peak_flops;
 pub use scratch::Scratch;
-use wide::{Work, wide};
+use wide::Work;
+pub(crate) use wide::wide;
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]

@@ -133,7 +133,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 /// One row of the table; *collective*.
 fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
     data.enough_for(comm.size())?;
-    settings.exchange.check(comm, None)?;
+    agree(comm, settings.exchange.check(comm, None))?;
     let model = settings.model.build(data.shape, data.classes)?;
     let kind = match settings.exchange {
         Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
