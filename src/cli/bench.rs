@@ -62,7 +62,7 @@ fn bytes(text: &str) -> Result<usize, String> {
         .checked_shl(shift)
         .filter(|bytes| bytes >> shift == number);
     match bytes {
-        Some(bytes) if bytes >= 4 && bytes <= 1 << 40 => Ok(bytes),
+        Some(bytes) if (4..=1 << 40).contains(&bytes) => Ok(bytes),
         _ => Err("must be at least one parameter of 4 bytes, and at most 1024 GiB".into()),
     }
 }
