@@ -97,6 +97,12 @@ pub enum Error {
         /// The code it returned.
         code: i32,
     },
+    /// `phalanx doctor` found what makes this set-up unfit for training.
+    #[error("{problems} {} found", if *problems == 1 { "problem was" } else { "problems were" })]
+    Unfit {
+        /// How many.
+        problems: usize,
+    },
     /// Another rank failed; this one only stops with it.
     #[error("rank {rank} failed: {message}")]
     Peer {
@@ -161,6 +167,7 @@ impl Error {
             {
                 Some(hint)
             }
+            Self::Unfit { .. } => Some("do what is listed, then run `phalanx doctor` again"),
             Self::Exists(_) => Some("give another name, or --force to replace it"),
             Self::Diverged { .. } => Some(
                 "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",

@@ -13,6 +13,12 @@ use crate::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
+/// The version of the HDF5 library.
+pub fn version() -> String {
+    let (major, minor, patch) = hdf5::library_version();
+    format!("{major}.{minor}.{patch}")
+}
+
 /// Whether the file at `path` begins as HDF5 files do.
 pub fn is_hdf5(path: &Path) -> bool {
     let mut head = [0; 8];

@@ -20,7 +20,7 @@
 //! | room | what is in it | the door to |
 //! |---|---|---|
 //! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
-//! | [`commands`] | one file per command: wire the parts, run, print | |
+//! | [`commands`] | one file per command: wire the parts, run, print | `rustix` |
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |

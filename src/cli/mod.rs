@@ -3,6 +3,7 @@
 mod bench;
 mod choice;
 mod data;
+mod doctor;
 mod eval;
 mod exchange;
 mod model;
@@ -40,6 +41,7 @@ enum Typed {
     Data(data::Data),
     #[command(subcommand)]
     Bench(bench::Bench),
+    Doctor(doctor::Doctor),
     #[command(subcommand)]
     Model(model::ModelCommand),
 }
@@ -66,6 +68,7 @@ pub fn parse() -> Result<Command> {
         Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
+        Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
         Typed::Data(_) if launch.size > 1 => Err(Error::Usage(
             "`phalanx data` works in one process: start it without mpirun".into(),
         )),

@@ -19,7 +19,7 @@ use crate::{Error, Result, interrupt};
 const MOST: usize = 1 << 30;
 
 /// Open MPI's parameters that phalanx sets unless the user did; other MPIs do not read them.
-const PREFERRED: [(&str, &str); 2] = [
+pub(super) const PREFERRED: [(&str, &str); 2] = [
     // Debian disables the one component that serves windows between hosts without special hardware.
     ("OMPI_MCA_osc", "^ucx"),
     // Inside a node, messages up to this size are copied through shared memory at once. The default of 4 KiB makes an

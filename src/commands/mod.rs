@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod data;
+pub mod doctor;
 pub mod eval;
 pub mod model;
 pub mod replay;
@@ -28,6 +29,8 @@ pub enum Command {
     Data(data::Action),
     /// `phalanx bench`.
     Bench(bench::Settings),
+    /// `phalanx doctor`.
+    Doctor(doctor::Settings),
     /// `phalanx model`.
     Model(model::Settings),
 }
@@ -44,6 +47,7 @@ pub fn main() -> ExitCode {
             one_blas_thread();
             replay::run(&settings)
         }
+        Command::Doctor(settings) => with_ranks(|comm| doctor::run(comm, &settings)),
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();

@@ -114,7 +114,7 @@ pub fn budget(comm: &dyn Comm) -> Option<u64> {
 }
 
 /// Bytes that this process and its children can still get from the system or from its control groups.
-fn available() -> Option<u64> {
+pub(crate) fn available() -> Option<u64> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let system = field(&meminfo, "MemAvailable:").map(|kib| kib << 10);

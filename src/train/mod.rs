@@ -16,6 +16,7 @@ pub use best::Best;
 pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
 pub use journal::{Journal, Moment};
+pub(crate) use memory::available;
 pub use memory::{Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, Times};

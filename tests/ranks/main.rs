@@ -11,6 +11,7 @@ mod bad_sets;
 mod between;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod doctor;
 mod growth;
 mod held_out;
 mod hosts;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
         .chain(&published::JOBS)
+        .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
         .chain(&between::JOBS)
         .chain(&mpich::JOBS)

@@ -26,7 +26,7 @@ fn help_names_every_command_and_option_with_its_default() {
         text(&output.stdout)
     };
     let all = help("--help");
-    for word in ["train", "eval", "data", "bench", "Exit codes"] {
+    for word in ["train", "eval", "data", "bench", "doctor", "Exit codes"] {
         assert!(all.contains(word), "{all}");
     }
     let train = help("train --help");

@@ -21,7 +21,7 @@ mod scratch;
 pub mod softmax;
 mod wide;
 
-pub use blas::one_blas_thread;
+pub use blas::{blas_threads, one_blas_thread};
 pub use clock::{Clock, Timed};
 pub use finite::{finite, odd};
 pub use peak::peak_flops;
