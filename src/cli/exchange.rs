@@ -12,6 +12,10 @@ pub(super) struct ExchangeArgs {
     /// or each rank by itself (one-sided); auto measures at the start which of the first two is faster here.
     #[arg(long, value_enum, default_value_t = ExchangeArg::Auto, help_heading = "Exchange")]
     exchange: ExchangeArg,
+    /// With --exchange all-reduce: add up each layer's gradients on a second thread while those of the layers before are still
+    /// computed; worth it where a core is free for that thread.
+    #[arg(long, help_heading = "Exchange")]
+    overlap: bool,
     /// Who holds the parameters of a one-sided exchange: all ranks of a node in common and blocks on several nodes, or rank 0
     /// alone, as a parameter server.
     #[arg(long, value_enum, default_value_t = PlacementArg::Sharded, help_heading = "Exchange")]
@@ -61,6 +65,10 @@ impl ShardArgs {
         if self.reproducible && !kind.is_lockstep() {
             let problem = "--reproducible needs ranks that take every step together: --exchange node-shared or all-reduce; \
                 an asynchronous run is repeated by --record and `phalanx replay`";
+            return Err(Error::Usage(problem.into()));
+        }
+        if self.reproducible && kind == Kind::Overlapped {
+            let problem = "--reproducible adds up whole shards: leave --overlap out";
             return Err(Error::Usage(problem.into()));
         }
         Ok(self.reproducible.then_some(self.virtual_shards))
@@ -130,6 +138,11 @@ impl ExchangeArgs {
                 "{name} needs --exchange one-sided: in the others no rank goes its own way"
             ));
         }
+        if self.overlap && self.exchange != ExchangeArg::AllReduce {
+            return usage(
+                "--overlap needs --exchange all-reduce: the others send nothing while gradients are computed",
+            );
+        }
         if self.racy && self.placement == PlacementArg::Rank0 {
             return usage(
                 "--racy needs parameters that ranks have in common: leave --placement out",
@@ -154,6 +167,7 @@ impl ExchangeArgs {
         Ok(match self.exchange {
             ExchangeArg::Auto => Kind::Auto,
             ExchangeArg::NodeShared => Kind::NodeShared,
+            ExchangeArg::AllReduce if self.overlap => Kind::Overlapped,
             ExchangeArg::AllReduce => Kind::AllReduce,
             ExchangeArg::OneSided => Kind::OneSided(Freedom {
                 placement: match self.placement {

@@ -7,6 +7,7 @@
 mod agree;
 mod cores;
 mod counters;
+mod courier;
 mod facts;
 mod gate;
 mod launcher;
@@ -23,6 +24,7 @@ mod tree;
 pub use agree::agree;
 pub use cores::cores;
 pub use counters::Counters;
+pub use courier::Courier;
 pub use facts::{Library, lenient, parameter, window_component};
 pub use gate::{Gate, Moving};
 pub use launcher::Launch;

@@ -53,7 +53,7 @@ impl MpiComm {
                 unsafe { std::env::set_var(name, value) };
             }
         }
-        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)
+        let (universe, _) = mpi::initialize_with_threading(Threading::Serialized)
             .ok_or_else(|| Error::Usage("MPI was started twice in one process".into()))?;
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
@@ -129,6 +129,12 @@ fn may_hang_at_end(library: &str) -> bool {
     let mut numbers = words.nth(1).unwrap_or_default().split('.');
     let mut number = || numbers.next()?.parse().ok();
     (number(), number()) < (Some(4), Some(2))
+}
+
+/// Whether a thread other than the first may call MPI, while the first does not; so also where there is no MPI.
+pub(super) fn other_threads_may_talk() -> bool {
+    !mpi::environment::is_initialized()
+        || mpi::environment::threading_support() >= Threading::Serialized
 }
 
 /// Ends every rank of the job: a rank that cannot go on must not leave its peers waiting.

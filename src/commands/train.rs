@@ -278,6 +278,9 @@ impl Plan {
 impl Settings {
     /// Refuses shards that threads cannot share, or that a model computes across.
     fn check_shards(&self, model: &Model, ranks: usize) -> Result<()> {
+        if self.exchange == Kind::Overlapped {
+            return self.check_overlap(model);
+        }
         let Some(shards) = self.shards else {
             return Ok(());
         };
@@ -292,6 +295,26 @@ impl Settings {
             return Err(Error::Usage(problem.into()));
         }
         Ok(())
+    }
+}
+
+impl Settings {
+    /// Refuses what a second thread that talks to other ranks cannot be beside.
+    fn check_overlap(&self, model: &Model) -> Result<()> {
+        let beside = [
+            (self.threads > 1, "--threads"),
+            (self.measures_noise(), "the gradient noise scale"),
+            (
+                model.spec.sums_across_ranks(),
+                "batch normalisation across ranks",
+            ),
+        ];
+        match beside.iter().find(|(there, _)| *there) {
+            Some((_, what)) => Err(Error::Usage(format!(
+                "--overlap and {what} do not go together: both talk to other ranks, or look at gradients, while these are added up"
+            ))),
+            None => Ok(()),
+        }
     }
 }
 

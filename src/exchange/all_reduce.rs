@@ -1,13 +1,15 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
 //! Cost of a step: `MPI_Allreduce` of 4·(parameters + 6) bytes, bucket by bucket, and on every rank the whole optimizer step
-//! and its state. The simple, portable exchange, and the oracle of the others.
+//! and its state. The simple, portable exchange, and the oracle of the others. Overlapped, a second thread adds up each
+//! layer's gradients while those of the layers before are computed: of the all-reduce only the last layer's part is left to
+//! wait for, if a core is free for that thread.
 
 use std::time::Instant;
 
 use super::{Arenas, Exchange, Spent, Tail};
 use crate::Result;
-use crate::comm::{BUCKET, Comm, cuts};
+use crate::comm::{BUCKET, Comm, Courier, cuts};
 use crate::optim::{Mover, Part};
 
 /// One step in so many starts with a barrier, which tells waiting from exchanging; the others are split in the same
@@ -24,6 +26,8 @@ pub struct AllReduce<'c> {
     cuts: Vec<usize>,
     /// Whether sums do not depend on the number of ranks.
     reproducible: bool,
+    /// Who adds up gradients while others are computed, if they are.
+    courier: Option<Courier>,
     taken: u64,
     /// Share of the exchange that was waiting, when last measured.
     waiting: f64,
@@ -38,11 +42,22 @@ impl<'c> AllReduce<'c> {
             comm,
             cuts: cuts(params.len(), leaves, 0..leaves),
             reproducible: shards.is_some(),
+            courier: None,
             values: vec![0.0; params.len() + Tail::LEN],
             params,
             taken: 0,
             waiting: 0.0,
         }
+    }
+}
+
+impl<'c> AllReduce<'c> {
+    /// As `new`, with gradients that are added up by a second thread while others are still computed; *collective*.
+    pub fn overlapped(comm: &'c dyn Comm, params: Vec<f32>) -> Result<Self> {
+        Ok(Self {
+            courier: Some(Courier::new(comm)?),
+            ..Self::new(comm, params, None)
+        })
     }
 }
 
@@ -60,6 +75,7 @@ impl Exchange for AllReduce<'_> {
             team: self.comm,
             params: &self.params,
             grads: &mut self.values[..self.params.len()],
+            courier: self.courier.as_mut(),
         }
     }
 
@@ -74,6 +90,8 @@ impl Exchange for AllReduce<'_> {
         let len = self.params.len();
         mine.write(&mut self.values[len..]);
         match self.reproducible {
+            // Gradients have been added up meanwhile.
+            _ if self.courier.is_some() => self.comm.sum(&mut self.values[len..]),
             true => self.comm.tree_sum(&mut self.values[..]),
             false => (self.values.chunks_mut(BUCKET)).for_each(|bucket| self.comm.sum(bucket)),
         }

@@ -131,6 +131,7 @@ impl Exchange for Backup<'_> {
             team: &*self.alone,
             params: &self.params,
             grads: &mut self.gate.grads()[..len],
+            courier: None,
         }
     }
 

@@ -17,6 +17,8 @@ pub enum Kind {
     NodeShared,
     /// Synchronous, by messages.
     AllReduce,
+    /// Synchronous, by messages that a second thread sends while gradients are still computed.
+    Overlapped,
     /// Synchronous, by the first ranks that are ready.
     Backup {
         /// How many.
@@ -91,6 +93,9 @@ impl Kind {
             Self::Auto => "chosen by measurement".into(),
             Self::NodeShared => "node-shared (synchronous, in shared memory)".into(),
             Self::AllReduce => "all-reduce (synchronous, by messages)".into(),
+            Self::Overlapped => {
+                "all-reduce (synchronous, by messages), overlapped with the backward pass".into()
+            }
             Self::Backup { take, of } => {
                 format!("backup (synchronous, the first {take} of {of} gradients of each step)")
             }
@@ -106,7 +111,10 @@ impl Kind {
 
     /// Whether ranks wait for each other at every step, so that they can decide together.
     pub fn is_lockstep(self) -> bool {
-        matches!(self, Self::Auto | Self::NodeShared | Self::AllReduce)
+        matches!(
+            self,
+            Self::Auto | Self::NodeShared | Self::AllReduce | Self::Overlapped
+        )
     }
 
     /// A free-running asynchronous exchange.
@@ -130,6 +138,7 @@ impl Kind {
                 Box::new(NodeShared::new(comm, &params, start.shards)?)
             }
             Self::AllReduce => Box::new(AllReduce::new(comm, params, start.shards)),
+            Self::Overlapped => Box::new(AllReduce::overlapped(comm, params)?),
             Self::Backup { take, .. } => Box::new(Backup::new(comm, &params, take, start.state)?),
             Self::OneSided(freedom) => {
                 Box::new(OneSided::new(comm, freedom, params, start.record)?)

@@ -134,6 +134,7 @@ impl Exchange for Local<'_> {
             team: &*self.alone,
             params: &self.params,
             grads: &mut self.grads,
+            courier: None,
         }
     }
 

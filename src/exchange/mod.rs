@@ -24,7 +24,7 @@ pub use tail::Tail;
 use std::time::Duration;
 
 use crate::Result;
-use crate::comm::Comm;
+use crate::comm::{Comm, Courier};
 use crate::optim::Mover;
 
 /// Holds parameters and gradients, and takes steps on behalf of the whole group; the training loop does not know which
@@ -78,6 +78,8 @@ pub struct Arenas<'a> {
     pub params: &'a [f32],
     /// Where the rank's gradients are to be written.
     pub grads: &'a mut [f32],
+    /// Who takes parts of the gradients as soon as they are there, if they are added up while others are computed.
+    pub courier: Option<&'a mut Courier>,
 }
 
 /// Where the time of an exchange went.

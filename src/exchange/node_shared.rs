@@ -83,6 +83,7 @@ impl Exchange for NodeShared<'_> {
             team,
             params,
             grads,
+            courier: None,
         }
     }
 

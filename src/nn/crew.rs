@@ -123,6 +123,21 @@ impl Crew {
             .fold(own, |sum, theirs| sum.plus(theirs.tally))
     }
 
+    /// As `gradients`, of one thread and without talking to other ranks; hands over the gradients of each layer as soon as
+    /// they are there.
+    pub fn gradients_by_layer<'a>(
+        &mut self,
+        params: &[f32],
+        batch: &Batch,
+        how: (Draw, f32),
+        grads: &'a mut [f32],
+        ready: &mut dyn FnMut(&'a mut [f32]),
+    ) -> Tally {
+        assert!(self.others.is_none(), "one thread");
+        let alone = Peers::default();
+        (self.model).gradients_by_layer(params, batch.all(), how, alone, grads, ready)
+    }
+
     /// As `gradients`, in shards, which the number of threads must divide; what the sums are does not depend on that number.
     pub fn sharded_gradients(&mut self, work: Sharded, grads: &mut [f32]) -> ShardSums {
         let shards = work.cuts.len() - 1;

@@ -256,6 +256,20 @@ impl Model {
         peers: Peers,
         grads: &mut [f32],
     ) -> Tally {
+        self.gradients_by_layer(params, batch, (draw, scale), peers, grads, &mut |_| {})
+    }
+
+    /// As `gradients`, and hands over the gradients of each layer as soon as they are there: from the last parameters to the
+    /// first, without gaps.
+    pub fn gradients_by_layer<'a>(
+        &mut self,
+        params: &[f32],
+        batch: Part,
+        (draw, scale): (Draw, f32),
+        peers: Peers,
+        grads: &'a mut [f32],
+        ready: &mut dyn FnMut(&'a mut [f32]),
+    ) -> Tally {
         let pass = Pass {
             n: batch.len(),
             training: true,
@@ -265,7 +279,7 @@ impl Model {
         };
         self.forward(pass, params, batch);
         let tally = self.losses(batch, scale);
-        self.backward(pass, params, batch, grads);
+        self.backward(pass, params, batch, (grads, ready));
         tally
     }
 
@@ -321,7 +335,13 @@ impl Model {
         }
     }
 
-    fn backward(&mut self, pass: Pass, params: &[f32], batch: Part, grads: &mut [f32]) {
+    fn backward<'a>(
+        &mut self,
+        pass: Pass,
+        params: &[f32],
+        batch: Part,
+        (mut rest, ready): (&'a mut [f32], &mut dyn FnMut(&'a mut [f32])),
+    ) {
         let [mut dy, mut dx] = std::mem::take(&mut self.slopes);
         let first = self.head.as_ref().map_or(0, |head| head.layers);
         let (clock, scratch) = (&mut self.clock, &mut self.scratch);
@@ -340,11 +360,13 @@ impl Model {
                 y,
                 dy: slope,
             };
-            let grads = &mut grads[stage.range.clone()];
+            let grads = rest.split_off_mut(stage.range.start..);
+            let grads = grads.expect("layers behind have theirs");
             if !grads.is_empty() {
                 clock.time(i, Timed::GradParams, || {
-                    layer.grad_params(pass, &work, grads, scratch)
+                    layer.grad_params(pass, &work, &mut *grads, scratch)
                 });
+                ready(grads);
             }
             if stage.reads.is_some() {
                 let dx = grown(&mut dx, pass.n * stage.inputs);
@@ -356,9 +378,10 @@ impl Model {
         }
         if let Some(head) = &mut self.head {
             let last = &self.stages[head.layers - 1];
-            let (params, grads) = (&params[..last.range.end], &mut grads[..last.range.end]);
+            let params = &params[..last.range.end];
             let dy = &dy[..pass.n * last.outputs];
-            head.stack.backward(params, dy, grads, &mut self.clock);
+            (head.stack).backward(params, dy, &mut *rest, &mut self.clock);
+            ready(rest);
         }
         self.slopes = [dy, dx];
     }

@@ -293,6 +293,7 @@ impl Trainer {
             team,
             params,
             grads,
+            courier,
         } = exchange.arenas();
         let draw = Draw { seed, step };
         let (board, phase) = (self.board.as_deref(), Phase::Compute);
@@ -302,8 +303,15 @@ impl Trainer {
             phase,
         };
         let measured = self.noise.as_ref().map(|_| samples);
-        let ShardSums { tally, norm } = match self.shards {
-            None => {
+        let ShardSums { tally, norm } = match (self.shards, courier) {
+            (None, Some(courier)) => {
+                let (crew, grads) = (&mut self.crew, &mut *grads);
+                let how = (draw, scale);
+                let tally = courier
+                    .overlap(|hand| crew.gradients_by_layer(params, batch, how, grads, hand));
+                ShardSums { tally, norm: 0.0 }
+            }
+            (None, None) => {
                 let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
                 // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
                 let share = tally.count as f64 / samples as f64;
@@ -313,7 +321,7 @@ impl Trainer {
                 };
                 ShardSums { tally, norm }
             }
-            Some(all) => {
+            (Some(all), _) => {
                 self.cuts = cuts(samples, all, own(all, size, rank));
                 let cuts = &self.cuts;
                 let work = Sharded {

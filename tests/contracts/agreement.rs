@@ -103,6 +103,19 @@ pub fn shards_of_networks_give_the_same_bits(comm: &dyn Comm) {
     }
 }
 
+/// A network's gradients are added up layer by layer while others are computed, and come out as if they were not.
+pub fn overlapped_networks_are_in_step(comm: &dyn Comm) {
+    let rule = Rule::Sgd { weight_decay: 0.0 };
+    let runs = [Kind::AllReduce, Kind::Overlapped].map(|kind| {
+        let steps = Steps::new(SAMPLES, 48, Length::Epochs(1));
+        let run = (steps, Schedule::constant(0.05), None);
+        run_steps(comm, kind, run, (rule, None), (&small(), 1), None)
+    });
+    same_bits_everywhere(comm, &runs[1]);
+    let worst = distance(&runs[0], &runs[1]);
+    assert!(worst < 1e-5, "parameters differ by {worst}");
+}
+
 /// With a bound of no steps at all, ranks by themselves do as ranks in step whose gradients are added up.
 pub fn no_staleness_is_in_step(comm: &dyn Comm) {
     let (batch, size) = (25, comm.size());

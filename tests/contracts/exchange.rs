@@ -152,7 +152,7 @@ pub(super) fn distance(a: &Trainer, b: &Trainer) -> f32 {
 pub fn synchronous_equals_one_rank(comm: &dyn Comm) {
     let alone = comm.split(comm.rank());
     let single = run(&*alone, Kind::AllReduce, 48, 3, 0.2);
-    for kind in [Kind::AllReduce, Kind::NodeShared] {
+    for kind in [Kind::AllReduce, Kind::NodeShared, Kind::Overlapped] {
         let together = run(comm, kind, 48, 3, 0.2);
         same_bits_everywhere(comm, &together);
         assert_eq!(together.times.steps, 3 * 21);
@@ -262,7 +262,7 @@ pub fn noise_is_measured_together(comm: &dyn Comm) {
 }
 
 pub fn synchronous_repeats(comm: &dyn Comm) {
-    for kind in [Kind::AllReduce, Kind::NodeShared] {
+    for kind in [Kind::AllReduce, Kind::NodeShared, Kind::Overlapped] {
         let run = || run(comm, kind, 50, 2, 0.1).checksum();
         assert_eq!(run(), run(), "{kind:?}");
     }

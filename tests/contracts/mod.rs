@@ -13,7 +13,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 29] = [
+pub const CHECKS: [Check; 30] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -79,6 +79,10 @@ pub const CHECKS: [Check; 29] = [
     (
         "shards of networks give the same bits on any number of ranks and threads",
         agreement::shards_of_networks_give_the_same_bits,
+    ),
+    (
+        "gradients added up while others are computed are the same",
+        agreement::overlapped_networks_are_in_step,
     ),
     (
         "one-sided without staleness is in step",

@@ -28,7 +28,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 59] = [
+    let cases: [(&str, &[&str]); 61] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -54,6 +54,11 @@ fn arguments() {
         ("--validation 1", &["--validation", "below 1"]),
         ("--validation 1e-9", &["puts 0 of", "both parts need one"]),
         ("--placement rank0", &["--exchange one-sided"]),
+        ("--overlap", &["--overlap needs --exchange all-reduce"]),
+        (
+            "--overlap --exchange all-reduce --threads 2",
+            &["--overlap and --threads"],
+        ),
         ("--racy", &["--racy needs --exchange one-sided"]),
         ("--staleness 3", &["--staleness needs --exchange one-sided"]),
         (

@@ -234,6 +234,7 @@ impl Exchange for OneSided<'_> {
             team: &*self.alone,
             params: &self.params,
             grads: &mut self.grads,
+            courier: None,
         }
     }
 
