@@ -86,10 +86,11 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
     let data = sets::digits(comm, 1000);
     let model = spec.build(data.shape, data.classes).unwrap();
     let scaling = Scaling::unit(1);
+    let augment = "flip,rotate,tilt,crop,colour".parse().unwrap();
     let parts = Parts {
         optimizer: rule.build(model.tensors(), None),
         crew: Crew::new(model, 1).unwrap(),
-        loader: Loader::new(data, scaling.clone(), 3),
+        loader: Loader::augmented(data, scaling.clone(), 3, &augment),
         scaling,
         steps: Steps::new(1000, 150, Length::Epochs(10)),
         reduce: Reduce::Mean,
