@@ -92,7 +92,8 @@ pub fn run(settings: &Settings) -> Result<()> {
         });
     }
     crew.choose(&header.methods);
-    let loader = Loader::new(plan.data.clone(), plan.scaling.clone(), train.seed);
+    let (data, scaling) = (plan.data.clone(), plan.scaling.clone());
+    let loader = Loader::augmented(data, scaling, train.seed, &train.augment);
     let mover = || Mover::new(train.rule.build(crew.model().tensors(), train.clip_norm));
     let workers = (0..header.ranks)
         .map(|rank| Ok((Record::open(&folder, rank, params)?, mover())))

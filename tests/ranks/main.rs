@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod agreement;
+mod augmented;
 mod bad_data;
 mod bad_input;
 mod bad_sets;
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         .chain(&agreement::JOBS)
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
+        .chain(&augmented::JOBS)
         .chain(&published::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
