@@ -1,0 +1,129 @@
+//! What the settings of a run mean for its data and its ranks.
+
+use std::sync::Arc;
+
+use super::settings::{BatchSize, Growth, Settings};
+use crate::comm::Comm;
+use crate::data::{Dataset, Scaling, Steps, split};
+use crate::exchange::{Kind, fastest};
+use crate::nn::Crew;
+use crate::optim::Schedule;
+use crate::train::{CHUNK, Every, Need};
+use crate::{Error, Result};
+
+/// What the settings mean for this data and these ranks.
+pub(in crate::commands) struct Plan {
+    pub(in crate::commands) data: Arc<Dataset>,
+    pub(in crate::commands) test: Option<Dataset>,
+    /// The part of `data` that is held out; `data` is then the rest.
+    pub(in crate::commands) validation: Option<Dataset>,
+    pub(in crate::commands) scaling: Scaling,
+    pub(in crate::commands) exchange: Kind,
+    /// Why this exchange, where it was chosen.
+    pub(in crate::commands) why: Option<String>,
+    /// Before the batch has grown by noise.
+    pub(in crate::commands) steps: Steps,
+    /// The most samples of a step, and what that would be were memory without end.
+    pub(in crate::commands) limit: usize,
+    pub(super) asked: usize,
+    pub(in crate::commands) schedule: Schedule,
+    pub(in crate::commands) eval_every: Every,
+    pub(in crate::commands) log_every: u64,
+}
+
+impl Plan {
+    /// The plan and its models; `memory` is what each rank may take, where that is known.
+    pub(in crate::commands) fn new(
+        ranks: usize,
+        settings: &Settings,
+        memory: Option<u64>,
+    ) -> Result<(Self, Crew)> {
+        let exchange = settings.exchange;
+        let whole = Dataset::open(&settings.data)?;
+        let (data, validation) = match settings.validation {
+            Some(share) => {
+                let [data, validation] = split::divide(&whole, share, settings.seed)?;
+                (data, Some(validation))
+            }
+            None => (whole, None),
+        };
+        data.enough_for(ranks)?;
+        settings.augment.check(data.shape)?;
+        let test = settings.test.as_deref().map(Dataset::open).transpose()?;
+        if let Some(test) = &test {
+            data.fits(test)?;
+        }
+        let scaling = match settings.normalize {
+            true => data.normalization()?,
+            false => Scaling::unit(data.shape.c),
+        };
+        if let BatchSize::Global(all) = settings.batch
+            && all < ranks
+        {
+            let problem =
+                format!("--global-batch {all} is less than one sample for each of {ranks} ranks");
+            return Err(Error::Usage(problem));
+        }
+        let batch = settings.batch.of_step(settings.exchange, ranks);
+        let mut steps = Steps::new(data.len(), batch, settings.length);
+        let mut schedule = settings.schedule(batch)?;
+        let limit = settings.limit(&steps, exchange, ranks)?;
+        let model = settings.model.build(data.shape, data.classes)?;
+        settings.check_shards(&model, ranks)?;
+        let team = if exchange.is_synchronous() { ranks } else { 1 };
+        // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
+        let copies = settings.threads as u64 + u64::from(settings.keep_best);
+        let how = (settings.rule, exchange);
+        let mut need = Need::of(&model, &data, how, ranks, copies);
+        if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
+            need.least = longest.div_ceil(team).min(CHUNK);
+        }
+        let asked = limit;
+        let limit = need.limit(memory, (batch, asked), team, data.len())?;
+        if settings.grow == Some(Growth::Schedule) {
+            schedule.grow(&mut steps, limit);
+        }
+        let eval_every = match (settings.eval_every, settings.until_loss) {
+            (Some(every), _) => Every::Steps(every),
+            (None, Some(_)) => Every::Steps(100),
+            (None, None) => Every::Epoch,
+        };
+        let tenth = (eval_every.at_first(&steps) / 10).max(1);
+        let log_every = settings.log_every.unwrap_or(tenth);
+        let plan = Self {
+            data: Arc::new(data),
+            test,
+            validation,
+            scaling,
+            exchange,
+            why: None,
+            steps,
+            limit,
+            asked,
+            schedule,
+            eval_every,
+            log_every,
+        };
+        Ok((plan, Crew::new(model, settings.threads)?))
+    }
+}
+
+impl Plan {
+    /// Settles which exchange it is, where that was left open; *collective*.
+    pub(super) fn choose_exchange(
+        &mut self,
+        comm: &dyn Comm,
+        settings: &Settings,
+        params: usize,
+    ) -> Result<()> {
+        if self.exchange != Kind::Auto {
+            return Ok(());
+        }
+        self.exchange = Kind::NodeShared;
+        if settings.tune && comm.size() > 1 {
+            let (kind, why) = fastest(comm, params)?;
+            (self.exchange, self.why) = (kind, Some(why));
+        }
+        Ok(())
+    }
+}
