@@ -114,7 +114,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let speaks = comm.rank() == 0;
     if speaks && !settings.json {
         say(&format!(
-            "a step with momentum, the median of {ROUNDS} measurements in turns; limit: the memory traffic that cannot be avoided, at the speed of the copy\n\n{:>5} {:>9}  {:<15} {:>11} {:>8} {:>11} {:>6}\n",
+            "a step with momentum, the median of {ROUNDS} measurements in turns; limit: the memory traffic that cannot be avoided, at the speed of the copy\n\n{:>5} {:>9}  {:<15} {:>11} {:>8} {:>11} {:>6}",
             "ranks", "bytes", "exchange", "time", "GB/s", "limit", "share"
         ));
     }
@@ -145,7 +145,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     agree(comm, write())?;
     if let Some(parameters) = settings.predict.filter(|_| speaks) {
-        say(&prediction(&rows, parameters, settings.network));
+        say(prediction(&rows, parameters, settings.network).trim_end());
     }
     Ok(())
 }
@@ -154,10 +154,10 @@ impl Row {
     fn print(&self, json: bool) {
         if json {
             let text = serde_json::to_string(self).expect("plain numbers");
-            return say(&format!("{text}\n"));
+            return say(&text);
         }
         say(&format!(
-            "{:>5} {:>9}  {:<15} {:>11} {:>8.2} {:>11} {:>5.0} %\n",
+            "{:>5} {:>9}  {:<15} {:>11} {:>8.2} {:>11} {:>5.0} %",
             self.ranks,
             size(self.bytes),
             self.exchange,
