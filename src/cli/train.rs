@@ -9,7 +9,7 @@ use super::optim::{Optim, ScheduleArg};
 use super::{below_one, positive, positive_real, threads};
 use crate::Result;
 use crate::commands::train::{BatchSize, Growth, Settings};
-use crate::data::Length;
+use crate::data::{Augment, Length};
 use crate::exchange::{Kind, Placement};
 use crate::nn::Init;
 use crate::train::{OnNan, Reduce};
@@ -84,6 +84,12 @@ pub(super) struct Train {
     /// Scale inputs to mean 0 and deviation 1 per channel, with the training set's figures.
     #[arg(long)]
     normalize: bool,
+    /// Change images at random each time they are trained on, never those that are evaluated: flip (left and right),
+    /// flip-vertical, rotate (by right angles), tilt=15 (by up to so many degrees), crop=0.3 (a part with at least that share
+    /// of the area, enlarged), colour=0.2 (brightness, contrast and saturation by up to that share); numbers may be left
+    /// out. The same for any number of ranks.
+    #[arg(long, value_name = "LIST")]
+    augment: Option<Augment>,
     /// What becomes of a step whose loss or gradient is not a finite number: the run ends, or goes on without it. Its
     /// update is made in neither case.
     #[arg(long, value_enum, default_value_t = OnNanArg::Stop)]
@@ -207,6 +213,7 @@ impl Train {
             },
             exchange: exchange(self.exchange, self.placement)?,
             normalize: self.normalize,
+            augment: self.augment.unwrap_or_default(),
             on_nan: match self.on_nan {
                 OnNanArg::Stop => OnNan::Stop,
                 OnNanArg::Skip => OnNan::Skip,

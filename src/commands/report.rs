@@ -62,6 +62,7 @@ struct Resolved {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     methods: Vec<String>,
     normalize: bool,
+    augment: String,
     init: Init,
     seed: u64,
     eval_every: u64,
@@ -111,6 +112,7 @@ pub(super) fn settings(
             on_nan: settings.on_nan,
             methods: methods(trainer),
             normalize: settings.normalize,
+            augment: settings.augment.to_string(),
             init: settings.init,
             seed: settings.seed,
             eval_every: plan.eval_every.at_first(&plan.steps),
@@ -201,6 +203,10 @@ pub(super) fn settings_rows(
     let train = match &plan.validation {
         Some(held) => format!("{}, {} more held out", data(&plan.data), held.len()),
         None => data(&plan.data),
+    };
+    let train = match settings.augment.is_none() {
+        true => train,
+        false => format!("{train}, changed by {}", settings.augment),
     };
     vec![
         (

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{report, warn_if_crowded};
 use crate::comm::{Comm, agree};
-use crate::data::{Dataset, Length, Loader, Scaling, Steps, split};
+use crate::data::{Augment, Dataset, Length, Loader, Scaling, Steps, split};
 use crate::exchange::Kind;
 use crate::nn::{self, Crew, Init, zoo::Choice};
 use crate::observe::{say, table};
@@ -93,6 +93,8 @@ pub struct Settings {
     pub exchange: Kind,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
+    /// How images are changed each time they are trained on.
+    pub augment: Augment,
     /// What becomes of a step that is not finite.
     pub on_nan: OnNan,
     /// Whether methods are chosen by measurement.
@@ -199,6 +201,7 @@ impl Plan {
             None => (whole, None),
         };
         data.enough_for(ranks)?;
+        settings.augment.check(data.shape)?;
         let test = settings.test.as_deref().map(Dataset::open).transpose()?;
         if let Some(test) = &test {
             data.fits(test)?;
@@ -273,7 +276,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         crew.tune(share, |choices| comm.broadcast(0, choices));
     }
     let scaling = plan.scaling.clone();
-    let loader = Loader::new(plan.data.clone(), scaling.clone(), settings.seed);
+    let data = plan.data.clone();
+    let loader = Loader::augmented(data, scaling.clone(), settings.seed, &settings.augment);
     let optimizer = settings
         .rule
         .build(crew.model().tensors(), settings.clip_norm);

@@ -6,8 +6,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
+use super::augment::Augmenter;
 use super::sampler::Permutation;
-use super::{Dataset, Place, Scaling};
+use super::{Augment, Dataset, Place, Scaling};
 use crate::{Error, Result};
 
 /// Below this rate a mapped batch came from the disk and not from memory, so the next one is asked for ahead.
@@ -81,6 +82,16 @@ impl Batch {
 
     /// Fills the batch with the samples of `data` that `indices` name.
     pub fn gather(&mut self, data: &Dataset, indices: impl Iterator<Item = usize>) -> Result<()> {
+        self.fill(data, indices, None)
+    }
+
+    /// Fills the batch, with images as they are or as an epoch's draws change them.
+    fn fill(
+        &mut self,
+        data: &Dataset,
+        indices: impl Iterator<Item = usize>,
+        mut changes: Option<(u64, &mut Augmenter)>,
+    ) -> Result<()> {
         let each = data.shape.len();
         self.indices.clear();
         self.indices.extend(indices.map(|index| index as u64));
@@ -100,7 +111,12 @@ impl Batch {
                 for (i, image) in pixels.chunks_exact_mut(each).enumerate() {
                     prefetch(i);
                     data.with_bytes(indices[i] as usize, |bytes| {
-                        image.copy_from_slice(bytes);
+                        match &mut changes {
+                            None => image.copy_from_slice(bytes),
+                            Some((epoch, augmenter)) => {
+                                augmenter.bytes(*epoch, indices[i], bytes, image);
+                            }
+                        }
                         Ok(())
                     })?;
                 }
@@ -109,7 +125,12 @@ impl Batch {
                 values.resize(n * each, 0.0);
                 for (i, image) in values.chunks_exact_mut(each).enumerate() {
                     prefetch(i);
-                    data.sample(indices[i] as usize, &self.scaling, image)?;
+                    match &mut changes {
+                        None => data.sample(indices[i] as usize, &self.scaling, image)?,
+                        Some((epoch, augmenter)) => {
+                            augmenter.floats(*epoch, (data, indices[i]), &self.scaling, image)?
+                        }
+                    };
                 }
             }
         }
@@ -140,10 +161,17 @@ struct Helper {
 impl Loader {
     /// Batches of `data`, shuffled by `seed`.
     pub fn new(data: Arc<Dataset>, scaling: Scaling, seed: u64) -> Self {
-        let helper = (!data.is_mapped()).then(|| Helper::start(Reader::new(data.clone(), seed)));
+        Self::augmented(data, scaling, seed, &Augment::default())
+    }
+
+    /// The same with images changed as `augment` says, which must fit their shape; also drawn by `seed`.
+    pub fn augmented(data: Arc<Dataset>, scaling: Scaling, seed: u64, augment: &Augment) -> Self {
         let batch = Batch::new(&data, &scaling);
+        let is_mapped = data.is_mapped();
+        let reader = Reader::new(data, seed, augment);
+        let helper = (!is_mapped).then(|| Helper::start(reader.clone()));
         Self {
-            reader: Reader::new(data, seed),
+            reader,
             wanted: VecDeque::new(),
             batch,
             helper,
@@ -205,20 +233,25 @@ impl Helper {
 }
 
 /// Turns places into samples.
+#[derive(Clone)]
 struct Reader {
     data: Arc<Dataset>,
     seed: u64,
     order: Option<(u64, Permutation)>,
+    augmenter: Option<Augmenter>,
     /// Whether the last batch came at the speed of a disk.
     slow: bool,
 }
 
 impl Reader {
-    fn new(data: Arc<Dataset>, seed: u64) -> Self {
+    fn new(data: Arc<Dataset>, seed: u64, augment: &Augment) -> Self {
+        let augmenter =
+            (!augment.is_none()).then(|| Augmenter::new(augment.clone(), seed, data.shape));
         Self {
             data,
             seed,
             order: None,
+            augmenter,
             slow: false,
         }
     }
@@ -235,7 +268,13 @@ impl Reader {
     fn load(&mut self, place: &Place, batch: &mut Batch) -> Result<()> {
         let start = Instant::now();
         let order = self.order(place.epoch).clone();
-        batch.gather(&self.data, place.positions.clone().map(|k| order.at(k)))?;
+        let indices = place.positions.clone().map(|k| order.at(k));
+        let changes = self.augmenter.as_mut();
+        batch.fill(
+            &self.data,
+            indices,
+            changes.map(|changes| (place.epoch, changes)),
+        )?;
         let bytes = (batch.len() * self.data.shape.len()) as f64;
         self.slow = bytes < DISK_BYTES_PER_S * start.elapsed().as_secs_f64();
         Ok(())

@@ -1,5 +1,6 @@
 //! Labelled images on disk and on their way into a batch: the format, the order, the loader, and who makes sets.
 
+mod augment;
 pub mod cifar;
 pub mod describe;
 pub mod digits;
@@ -15,6 +16,7 @@ mod steps;
 pub mod synthetic;
 mod writer;
 
+pub use augment::Augment;
 pub use loader::{Batch, Images, Loader};
 pub use part::{Part, Values};
 pub use pixels::Scaling;

@@ -76,6 +76,15 @@ impl Scaling {
         }
     }
 
+    /// Scales the floats of one sample where they are.
+    pub(super) fn values(&self, plane: usize, values: &mut [f32]) {
+        for (values, (factor, shift)) in values.chunks_exact_mut(plane).zip(&self.channels) {
+            values
+                .iter_mut()
+                .for_each(|value| *value = *value * factor + shift);
+        }
+    }
+
     /// Scales the floats of one sample, stored in little-endian order.
     fn floats(&self, plane: usize, bytes: &[u8], out: &mut [f32]) {
         let planes = out

@@ -28,7 +28,7 @@ const TRAIN: &str = "train softmax good.h5 --out run";
 
 fn arguments() {
     let folder = folder();
-    let cases: [(&str, &[&str]); 44] = [
+    let cases: [(&str, &[&str]); 48] = [
         ("--batch 0", &["--batch", "must be at least 1"]),
         ("--batch 18446744073709551615", &["--batch"]),
         (
@@ -111,6 +111,13 @@ fn arguments() {
             &["2 ranks or more", "other than one-sided"],
         ),
         ("--noise-scale --exchange one-sided", &["2 ranks or more"]),
+        (
+            "--augment blur",
+            &["--augment", "there is no `blur`", "crop"],
+        ),
+        ("--augment flip,flip", &["`flip` is there twice"]),
+        ("--augment crop=2", &["`crop=2`", "up to 1"]),
+        ("--augment", &["--augment", "LIST"]),
         ("--speed 9", &["unexpected argument '--speed'"]),
     ];
     for (flags, says) in cases {

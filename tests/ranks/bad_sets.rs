@@ -64,7 +64,7 @@ fn files() {
 }
 
 /// A table of zeros for each sample's pixels.
-fn zeros(file: &File, shape: &[usize]) {
+pub fn zeros(file: &File, shape: &[usize]) {
     let table = file.new_table::<u8>("images", shape).unwrap();
     if !shape.contains(&0) {
         table.write(0, &vec![0u8; shape.iter().product()]).unwrap();

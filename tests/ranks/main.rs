@@ -4,6 +4,7 @@
 //! Without mpirun the checks are skipped with a message, and under CI that is a failure.
 #![allow(clippy::unwrap_used)]
 
+mod augmented;
 mod bad_data;
 mod bad_input;
 mod bad_sets;
@@ -81,6 +82,7 @@ fn main() -> ExitCode {
         .iter()
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
+        .chain(&augmented::JOBS)
         .chain(&published::JOBS)
         .chain(&killed::JOBS)
         .chain(&bad_sets::JOBS)

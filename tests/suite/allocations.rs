@@ -5,7 +5,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use phalanx::comm::{Comm, run_ranks};
-use phalanx::data::{Length, Loader, Scaling, Steps};
+use phalanx::data::{Augment, Length, Loader, Scaling, Steps};
 use phalanx::exchange::Kind;
 use phalanx::nn::{Crew, Init, Spec, zoo};
 use phalanx::optim::{Rule, Schedule};
@@ -82,14 +82,14 @@ kind = "linear"
 "#;
 
 /// Allocations in ten steps, after as many to warm up and through the ends of two epochs.
-fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind) -> u64 {
+fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind, augment: &Augment) -> u64 {
     let data = sets::digits(comm, 1000);
     let model = spec.build(data.shape, data.classes).unwrap();
     let scaling = Scaling::unit(1);
     let parts = Parts {
         optimizer: rule.build(model.tensors(), None),
         crew: Crew::new(model, 1).unwrap(),
-        loader: Loader::new(data, scaling.clone(), 3),
+        loader: Loader::augmented(data, scaling.clone(), 3, augment),
         scaling,
         steps: Steps::new(1000, 150, Length::Epochs(10)),
         reduce: Reduce::Mean,
@@ -135,13 +135,19 @@ fn a_step_allocates_nothing() {
         ("lenet", named("lenet"), adam),
         ("all", all(), nesterov),
     ];
+    let still = Augment::default();
+    let changed: Augment = "flip,flip-vertical,rotate,tilt,crop,colour"
+        .parse()
+        .unwrap();
     run_ranks(2, |comm| {
         for (name, spec, rule) in cases.clone() {
-            let count = count(comm, spec, rule, Kind::NodeShared);
+            let count = count(comm, spec, rule, Kind::NodeShared, &still);
             assert_eq!(count, 0, "{name} with {rule:?}");
         }
+        let count = count(comm, named("softmax"), sgd, Kind::NodeShared, &changed);
+        assert_eq!(count, 0, "changed images");
     });
     // The counter counts: ranks that are threads pass messages in boxes.
-    let passed = run_ranks(2, |comm| count(comm, all(), sgd, Kind::AllReduce));
+    let passed = run_ranks(2, |comm| count(comm, all(), sgd, Kind::AllReduce, &still));
     assert!(passed.iter().all(|&count| count >= 10), "{passed:?}");
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod allocations;
+mod augment;
 mod command_line;
 #[path = "../contracts/mod.rs"]
 mod contracts;
