@@ -166,8 +166,9 @@ pub(super) fn silent(
             None => "never gave a sign of life".into(),
         };
         format!(
-            "host {} with ranks {} (pid of the first: {}) {heard}",
+            "host {} with {} {} (pid of the first: {}) {heard}",
             cards[leader].host,
+            if list.len() == 1 { "rank" } else { "ranks" },
             list.join(", "),
             cards[leader].pid
         )
@@ -274,7 +275,7 @@ mod tests {
         )];
         let (culprits, what) = silent(&[1], &known, &cards(), Duration::from_secs(11));
         assert_eq!(culprits, [2]);
-        let expected = "host b with ranks 2 (pid of the first: 12) gave no sign of life for 12.0 s, last seen in phase load of step 20";
+        let expected = "host b with rank 2 (pid of the first: 12) gave no sign of life for 12.0 s, last seen in phase load of step 20";
         assert!(what.starts_with(expected), "{what}");
     }
 

@@ -170,7 +170,8 @@ fn bench() {
         .filter(|line| line.starts_with('{'))
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    assert_eq!(rows.len(), 2 * 2 * 6, "{printed}");
+    // One rank has nothing to reduce.
+    assert_eq!(rows.len(), 2 * 5 + 2 * 6, "{printed}");
     assert!(
         rows.iter()
             .all(|row| row["seconds"].as_f64().unwrap() > 0.0)

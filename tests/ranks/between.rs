@@ -11,7 +11,7 @@ use crate::launch::{exists, run, signal, start, wait};
 use crate::mpis::Mpi;
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 6] = [
+pub const JOBS: [(&str, fn()); 7] = [
     ("two hosts in step compute what one host does", || {
         two_hosts(|hosts| in_step_between(&Mpi::Open, hosts))
     }),
@@ -24,6 +24,10 @@ pub const JOBS: [(&str, fn()); 6] = [
     ("two hosts keep the bound on staleness, and average", || {
         two_hosts(|hosts| bounded_between(&Mpi::Open, hosts))
     }),
+    (
+        "a host of one rank that is stopped is named by another host",
+        stopped_host,
+    ),
     ("a rank killed on another host ends the job", || {
         two_hosts(|hosts| killed_between(&Mpi::Open, hosts))
     }),
@@ -208,6 +212,35 @@ pub fn killed_between(mpi: &Mpi, hosts: &Hosts) {
         }
         assert!(!folder.path().join(exchange).join("model.h5").exists());
     }
+}
+
+/// Nobody on the stopped host can tell: heartbeats between hosts must.
+fn stopped_host() {
+    let Some(hosts) = hosts(&[1, 1, 1]) else {
+        return;
+    };
+    let folder = folder();
+    let mut command = hosts.phalanx(&Mpi::Open, folder.path());
+    let words = "train softmax train.h5 --epochs 1000000 --stall-timeout 3 --exchange node-shared --out run";
+    command.args(words.split_whitespace());
+    let child = start(command);
+    let metrics = folder.path().join("run/metrics.csv");
+    let begun = Instant::now();
+    while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    signal("STOP", hosts.ranks_on(1)[0]);
+    // Heartbeats of a silent host get a second of grace, and daemons on other hosts end a little later.
+    let ended = wait(child, Duration::from_secs(30));
+    assert_eq!(ended.code, Some(3), "{}", ended.output);
+    let name = hosts.names_by_rank()[1];
+    for words in ["with rank 1 ", name, "stalled.json"] {
+        assert!(ended.output.contains(words), "{words} in\n{}", ended.output);
+    }
+    let text = fs::read_to_string(folder.path().join("run/stalled.json")).unwrap();
+    let board: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(board["ranks"].as_array().map(Vec::len), Some(3), "{text}");
 }
 
 fn run_words(mut start: Command, words: &str) -> crate::launch::Ended {

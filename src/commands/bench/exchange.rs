@@ -16,6 +16,9 @@ use crate::optim::{Momentum, Mover};
 /// Measurements of each, in turns with the others; the median counts.
 const ROUNDS: usize = 3;
 
+/// Bytes of parameters up to which they may stay in a cache, where the cost model's one bandwidth is not theirs.
+const CACHED: f64 = (16 << 20) as f64;
+
 /// What to measure.
 pub struct Settings {
     /// Bytes of the parameters.
@@ -174,6 +177,8 @@ fn measure(comm: &dyn Comm, bytes: usize, seconds: f64) -> Result<Vec<Row>> {
     let one_node = comm.local_size() == comm.size();
     let racy = |what: &What| matches!(what, What::Step(Kind::OneSided(freedom)) if freedom.racy);
     let all = What::ALL.into_iter().filter(|what| one_node || !racy(what));
+    // Of one rank there is nothing to reduce.
+    let all = all.filter(|what| comm.size() > 1 || *what != What::Raw);
     let all: Vec<What> = all.collect();
     let mut times = vec![Vec::new(); all.len()];
     let parameters = bytes / 4;
@@ -267,15 +272,20 @@ fn repeat(comm: &dyn Comm, seconds: f64, mut work: impl FnMut() -> Result<()>) -
 /// What the cost model, fitted to `rows`, makes of a step on many nodes.
 fn prediction(rows: &[Row], parameters: usize, (latency, bandwidth): (f64, f64)) -> String {
     let ranks = rows.iter().map(|row| row.ranks).max().unwrap_or(1);
-    let mut text =
-        format!("\nfitted to the rows of {ranks} ranks: time = α + β × bytes of the parameters\n");
+    let mut text = format!(
+        "\nfitted to the rows of {ranks} ranks past the caches (16 MiB and more, if there are two): time = α + β × bytes of the parameters\n"
+    );
     let mut near = [Line::default(); 3];
     let names = ["node-shared", "all-reduce", "one-sided"];
     for (line, name) in near.iter_mut().zip(names) {
         let of = rows
             .iter()
             .filter(|row| row.ranks == ranks && row.exchange == name);
-        let points: Vec<(f64, f64)> = of.map(|row| (row.bytes as f64, row.seconds)).collect();
+        let mut points: Vec<(f64, f64)> = of.map(|row| (row.bytes as f64, row.seconds)).collect();
+        let large = |point: &(f64, f64)| point.0 >= CACHED;
+        if points.iter().filter(|point| large(point)).count() > 1 {
+            points.retain(large);
+        }
         *line = Line::fit(&points);
         text += &format!(
             "  {name:<12} α {:>9}  1/β {:>6.2} GB/s  mean error {:.0} %\n",

@@ -173,9 +173,14 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     let mut exchange = trainer.start(comm, kind, None)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
-    let (warm, mut steps) = (Instant::now(), 1);
+    let (warm, mut steps, mut reached) = (Instant::now(), 1, Reached::default());
+    // A bound makes fast ranks wait for slow ones all the same.
+    let free = matches!(kind, Kind::OneSided(freedom) if freedom.bound.is_none());
+    let mut take = |trainer: &mut Trainer, steps| {
+        take(comm, trainer, (&mut *exchange, free), &mut reached, steps)
+    };
     let rate = loop {
-        let rate = steps as f64 / take(comm, &mut trainer, &mut *exchange, steps)?;
+        let rate = steps as f64 / take(&mut trainer, steps)?;
         if agreed(comm, warm.elapsed().as_millis() as u64) as f64 >= 250.0 * settings.seconds {
             break rate;
         }
@@ -186,7 +191,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     if settings.by_layer {
         trainer.watch();
     }
-    let seconds = take(comm, &mut trainer, &mut *exchange, steps)?;
+    let seconds = take(&mut trainer, steps)?;
 
     let mut memory = [peak_memory_mb(), proportional_memory_mb()];
     comm.sum(&mut memory);
@@ -211,24 +216,44 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     })
 }
 
-/// Takes `count` steps on every rank and returns the seconds from the first start to the last end; *collective*.
+/// How far a measurement has come.
+#[derive(Default)]
+struct Reached {
+    /// The step that was claimed last and is still to be taken.
+    ahead: Option<u64>,
+    /// Steps that this rank, or where they are claimed by whoever is free all ranks, may take.
+    end: u64,
+    taken: u64,
+}
+
+/// Takes `count` steps on every rank, or as many in all where ranks wait for nobody: then a fast one takes more. Gives the
+/// seconds from the first start to the last end; *collective*.
 fn take(
     comm: &dyn Comm,
     trainer: &mut Trainer,
-    exchange: &mut dyn Exchange,
+    (exchange, free): (&mut dyn Exchange, bool),
+    reached: &mut Reached,
     count: u64,
 ) -> Result<f64> {
+    reached.end += if free {
+        count * comm.size() as u64
+    } else {
+        count
+    };
     comm.barrier();
     let start = Instant::now();
-    let mut ahead = trainer.claim(exchange)?;
-    for i in 1..=count {
-        let step = ahead.expect("there are steps without end");
-        ahead = if i < count {
-            trainer.claim(exchange)?
-        } else {
-            None
-        };
+    if reached.ahead.is_none() {
+        reached.ahead = trainer.claim(exchange)?;
+    }
+    loop {
+        let step = reached.ahead.expect("there are steps without end");
+        let place = if free { step } else { reached.taken };
+        if place >= reached.end {
+            break;
+        }
+        reached.ahead = trainer.claim(exchange)?;
         trainer.step(exchange, step)?;
+        reached.taken += 1;
     }
     comm.barrier();
     Ok(start.elapsed().as_secs_f64())
