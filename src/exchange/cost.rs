@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | node-shared | 2 meetings; each rank reads or writes S·(1 + 4/P) bytes | 2·log₂N messages and 2·(N−1)/N·S bytes a node |
 //! | all-reduce | 2·log₂P messages and 2·(P−1)/P·S bytes a rank, then 5·S bytes for the step | 2·log₂(N·P) messages, 2·S bytes a node |
-//! | one-sided | 3·S for the update, 4·S for adding and reading | N·P calls and 2·S bytes a rank, so 2·P·S a node |
+//! | one-sided | 4·S for the update, 4·S for adding and reading | N·P calls and 2·S bytes a rank, so 2·P·S a node |
 //!
 //! Counted is the optimal all-reduce (Rabenseifner: reduce-scatter and all-gather); MPI may do worse.
 
