@@ -5,6 +5,7 @@ use std::time::Instant;
 use super::{Kind, Start, Tail};
 use crate::Result;
 use crate::comm::Comm;
+use crate::observe::seconds;
 use crate::optim::{Momentum, Mover};
 
 /// Parameters that are tried with at the most: 8 MiB of each arena are past every cache and cost little time.
@@ -59,16 +60,8 @@ pub fn fastest(comm: &dyn Comm, params: usize) -> Result<(Kind, String)> {
     let of = if tried < params { " of a part" } else { "" };
     let why = format!(
         "measured here{of}: node-shared {} a step, all-reduce {}",
-        readable(best(|pair| pair.0)),
-        readable(best(|pair| pair.1))
+        seconds(best(|pair| pair.0)),
+        seconds(best(|pair| pair.1))
     );
     Ok((kind, why))
-}
-
-fn readable(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.0} µs", s * 1e6),
-        s if s < 1.0 => format!("{:.1} ms", s * 1e3),
-        s => format!("{s:.2} s"),
-    }
 }

@@ -75,6 +75,12 @@ pub fn all_reduce_bytes(parameters: usize, ranks: usize) -> f64 {
     4.0 * parameters as f64 * (sums + 5.0)
 }
 
+/// Bytes that are read or written one after the other in a step of the first N gradients, all by one rank but the copies that
+/// every rank makes for the next step: gradients, parameters twice, velocities six times, and a copy.
+pub fn backup_bytes(parameters: usize, take: usize) -> f64 {
+    4.0 * parameters as f64 * (take as f64 + 2.0 + 6.0 + 2.0)
+}
+
 /// Bytes that each rank must read or write in a one-sided step with momentum: gradients, velocities twice and updates, then
 /// updates, parameters twice and its own copy.
 pub fn one_sided_bytes(parameters: usize) -> f64 {

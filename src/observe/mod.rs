@@ -13,6 +13,15 @@ pub fn say(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
+/// A short time in words, such as `3.1 µs`.
+pub fn seconds(time: f64) -> String {
+    match time {
+        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
+        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
+        s => format!("{s:.2} s"),
+    }
+}
+
 /// Peak resident memory of this process in MiB, where the system tells.
 pub fn peak_memory_mb() -> f64 {
     mib("/proc/self/status", "VmHWM:")

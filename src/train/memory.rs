@@ -40,7 +40,7 @@ impl Need {
         // Gradients, and parameters as they are before and after.
         let (state, shared) = match exchange {
             // Its part of what all ranks have in common.
-            Kind::NodeShared => (slice, Tail::LEN as u64 + slice),
+            Kind::NodeShared | Kind::Auto => (slice, Tail::LEN as u64 + slice),
             // What MPI needs to add up in, and a window's memory: up to all parameters.
             _ => (params, params),
         };

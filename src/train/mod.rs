@@ -9,6 +9,7 @@ mod noise;
 mod ranks;
 mod replay;
 mod run_folder;
+mod share;
 mod statistics;
 mod trainer;
 

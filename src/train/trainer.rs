@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
-use crate::board::{Board, Phase, Shown};
+use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, share, statistics};
+use crate::board::{Board, Phase};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Arenas, Conduct, Exchange, Kind, Spent, Start, Tail};
+use crate::exchange::{Conduct, Exchange, Kind, Spent, Start, Tail};
 use crate::nn::{Crew, Draw, Fault, Init, Model, ShardSums, Sharded, Tally};
-use crate::optim::{Measured, Mover, Optimizer, Schedule, squares};
+use crate::optim::{Measured, Mover, Optimizer, Schedule};
 use crate::{Error, Result};
 
 /// How the gradients of a team's ranks become one.
@@ -288,54 +288,22 @@ impl Trainer {
             Reduce::Mean => 1.0 / samples as f32,
             Reduce::Sum => size as f32 / samples as f32,
         };
+        if let Some(all) = self.shards {
+            self.cuts = cuts(samples, all, own(all, size, rank));
+        }
         let seed = self.seed;
-        let Arenas {
-            team,
-            params,
-            grads,
-            courier,
-        } = exchange.arenas();
-        let draw = Draw { seed, step };
-        let (board, phase) = (self.board.as_deref(), Phase::Compute);
-        let team = &Shown {
-            comm: team,
-            board,
-            phase,
+        let mut arenas = exchange.arenas();
+        let work = Sharded {
+            params: arenas.params,
+            batch,
+            cuts: &self.cuts,
+            draw: Draw { seed, step },
+            scale,
+            measured: self.noise.as_ref().map(|_| samples),
         };
-        let measured = self.noise.as_ref().map(|_| samples);
-        let ShardSums { tally, norm } = match (self.shards, courier) {
-            (None, Some(courier)) => {
-                let (crew, grads) = (&mut self.crew, &mut *grads);
-                let how = (draw, scale);
-                let tally = courier
-                    .overlap(|hand| crew.gradients_by_layer(params, batch, how, grads, hand));
-                ShardSums { tally, norm: 0.0 }
-            }
-            (None, None) => {
-                let tally = (self.crew).gradients(params, batch, draw, scale, team, grads);
-                // The arena holds this rank's share of the mean: c/n of its own mean, whose square counts c/n times.
-                let share = tally.count as f64 / samples as f64;
-                let norm = match measured {
-                    Some(_) if tally.count > 0 => squares(grads) / share,
-                    _ => 0.0,
-                };
-                ShardSums { tally, norm }
-            }
-            (Some(all), _) => {
-                self.cuts = cuts(samples, all, own(all, size, rank));
-                let cuts = &self.cuts;
-                let work = Sharded {
-                    params,
-                    batch,
-                    cuts,
-                    draw,
-                    scale,
-                    measured,
-                };
-                self.crew.sharded_gradients(work, grads)
-            }
-        };
-        let fault = self.crew.fault(params, batch, tally, grads);
+        let ShardSums { tally, norm } =
+            share::compute(&mut self.crew, work, &mut arenas, self.board.as_deref());
+        let fault = (self.crew).fault(arenas.params, batch, tally, arenas.grads);
         let mine = Tail {
             tally,
             faults: u64::from(fault.is_some()),

@@ -171,7 +171,7 @@ fn bench() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     // One rank has nothing to reduce.
-    assert_eq!(rows.len(), 2 * 5 + 2 * 6, "{printed}");
+    assert_eq!(rows.len(), 2 * 7 + 2 * 8, "{printed}");
     assert!(
         rows.iter()
             .all(|row| row["seconds"].as_f64().unwrap() > 0.0)

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::hosts::{Hosts, hosts};
-use crate::job::{LIMIT, csv, folder, good, job, number, toml};
+use crate::job::{LIMIT, begins, csv, folder, good, job, number, toml};
 use crate::launch::{exists, run, signal, start, wait};
 use crate::mpis::Mpi;
 
@@ -188,12 +188,7 @@ pub fn killed_between(mpi: &Mpi, hosts: &Hosts) {
         );
         command.args(words.split_whitespace());
         let child = start(command);
-        let metrics = folder.path().join(exchange).join("metrics.csv");
-        let begun = Instant::now();
-        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
-            assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        begins(&folder.path().join(exchange));
         let ranks = [hosts.ranks_on(0), hosts.ranks_on(1)];
         assert!(ranks.iter().all(|ranks| ranks.len() == 2), "{ranks:?}");
         signal("KILL", ranks[1][1]);
@@ -224,12 +219,7 @@ fn stopped_host() {
     let words = "train softmax train.h5 --epochs 1000000 --stall-timeout 3 --exchange node-shared --out run";
     command.args(words.split_whitespace());
     let child = start(command);
-    let metrics = folder.path().join("run/metrics.csv");
-    let begun = Instant::now();
-    while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
-        assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    begins(&folder.path().join("run"));
     signal("STOP", hosts.ranks_on(1)[0]);
     // Heartbeats of a silent host get a second of grace, and daemons on other hosts end a little later.
     let ended = wait(child, Duration::from_secs(30));

@@ -59,7 +59,7 @@ fn healthy() {
     let folder = tempfile::tempdir().unwrap();
     for size in [1, 3] {
         let said = job(size, folder.path(), "doctor");
-        for words in ["Open MPI 4", "good     accumulate ", "funneled"] {
+        for words in ["Open MPI 4", "good     accumulate ", "serialized"] {
             assert!(said.contains(words), "{words} in\n{said}");
         }
         let end = ["Nothing to change", "What to change\n  1. "];

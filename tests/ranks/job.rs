@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -63,4 +63,13 @@ pub fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 
 pub fn toml(path: PathBuf) -> toml::Table {
     fs::read_to_string(path).unwrap().parse().unwrap()
+}
+
+/// Waits until a job has written some rows of metrics into its run folder.
+pub fn begins(run: &Path) {
+    let (metrics, begun) = (run.join("metrics.csv"), Instant::now());
+    while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -1,9 +1,9 @@
 //! A rank that is killed.
 
 use std::fs;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::job::folder;
+use crate::job::{begins, folder};
 use crate::launch::{children, exists, phalanx, signal, start, wait};
 
 /// Jobs by name.
@@ -21,12 +21,7 @@ fn killed_rank() {
         );
         command.args(words.split_whitespace());
         let child = start(command);
-        let metrics = folder.path().join(exchange).join("metrics.csv");
-        let begun = Instant::now();
-        while fs::read_to_string(&metrics).map_or(0, |text| text.lines().count()) < 5 {
-            assert!(begun.elapsed() < Duration::from_secs(30), "training begins");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        begins(&folder.path().join(exchange));
         let ranks = children(child.id());
         assert_eq!(ranks.len(), 3, "mpirun has three ranks");
         signal("KILL", ranks[1]);
@@ -42,7 +37,7 @@ fn killed_rank() {
             ended.code
         );
         assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
-        let text = fs::read_to_string(&metrics).unwrap();
+        let text = fs::read_to_string(folder.path().join(exchange).join("metrics.csv")).unwrap();
         let columns = |line: &str| line.matches(',').count();
         assert!(
             text.ends_with('\n') && text.lines().all(|line| columns(line) == 11),

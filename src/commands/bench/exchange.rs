@@ -8,9 +8,11 @@ use serde::Serialize;
 use super::{Waiting, check_ranks};
 use crate::Result;
 use crate::comm::{Comm, agree};
-use crate::exchange::cost::{Line, Network, all_reduce_bytes, node_shared_bytes, one_sided_bytes};
-use crate::exchange::{Freedom, Kind, Placement, Start, Tail};
-use crate::observe::say;
+use crate::exchange::cost::{
+    Line, Network, all_reduce_bytes, backup_bytes, node_shared_bytes, one_sided_bytes,
+};
+use crate::exchange::{Averaging, Freedom, Kind, Placement, Start, Tail};
+use crate::observe::{say, seconds as words};
 use crate::optim::{Momentum, Mover};
 
 /// Measurements of each, in turns with the others; the median counts.
@@ -49,16 +51,31 @@ enum What {
 }
 
 impl What {
-    const ALL: [Self; 6] = [
-        Self::Copy,
-        Self::Raw,
-        Self::Step(Kind::AllReduce),
-        Self::Step(Kind::NodeShared),
-        Self::one_sided(false),
-        Self::one_sided(true),
-    ];
+    /// Everything that so many ranks can do, on one node or on several.
+    fn all(ranks: usize, one_node: bool) -> Vec<Self> {
+        let mut all = vec![Self::Copy];
+        // Of one rank there is nothing to reduce.
+        if ranks > 1 {
+            all.push(Self::Raw);
+        }
+        all.extend([Kind::AllReduce, Kind::NodeShared].map(Self::Step));
+        let averaging = Averaging {
+            every: 1,
+            elastic: None,
+        };
+        all.push(Self::Step(Kind::Local(averaging)));
+        all.push(Self::one_sided(false));
+        if one_node {
+            all.push(Self::one_sided(true));
+            all.push(Self::Step(Kind::Backup {
+                take: ranks,
+                of: ranks,
+            }));
+        }
+        all
+    }
 
-    const fn one_sided(racy: bool) -> Self {
+    fn one_sided(racy: bool) -> Self {
         Self::Step(Kind::OneSided(Freedom {
             placement: Placement::Sharded,
             racy,
@@ -74,6 +91,8 @@ impl What {
             Self::Step(Kind::AllReduce) => "all-reduce",
             Self::Step(Kind::OneSided(freedom)) if freedom.racy => "one-sided racy",
             Self::Step(Kind::OneSided(_)) => "one-sided",
+            Self::Step(Kind::Local(_)) => "local, every 1",
+            Self::Step(Kind::Backup { .. }) => "backup, all",
             Self::Step(_) => "node-shared",
         }
     }
@@ -86,7 +105,8 @@ impl What {
                 let sums = 2.0 * (ranks as f64 - 1.0) / ranks as f64;
                 4.0 * parameters as f64 * sums
             }
-            Self::Step(Kind::AllReduce) => all_reduce_bytes(parameters, ranks),
+            Self::Step(Kind::AllReduce | Kind::Local(_)) => all_reduce_bytes(parameters, ranks),
+            Self::Step(Kind::Backup { .. }) => backup_bytes(parameters, ranks),
             Self::Step(Kind::OneSided(_)) => one_sided_bytes(parameters),
             Self::Step(_) => node_shared_bytes(parameters, ranks),
         }
@@ -164,9 +184,9 @@ impl Row {
             self.ranks,
             size(self.bytes),
             self.exchange,
-            time(self.seconds),
+            words(self.seconds),
             self.gb_per_s,
-            time(self.limit_seconds),
+            words(self.limit_seconds),
             100.0 * self.share_of_limit,
         ));
     }
@@ -175,11 +195,7 @@ impl Row {
 /// A row for everything that can be measured with this group; *collective* over it.
 fn measure(comm: &dyn Comm, bytes: usize, seconds: f64) -> Result<Vec<Row>> {
     let one_node = comm.local_size() == comm.size();
-    let racy = |what: &What| matches!(what, What::Step(Kind::OneSided(freedom)) if freedom.racy);
-    let all = What::ALL.into_iter().filter(|what| one_node || !racy(what));
-    // Of one rank there is nothing to reduce.
-    let all = all.filter(|what| comm.size() > 1 || *what != What::Raw);
-    let all: Vec<What> = all.collect();
+    let all = What::all(comm.size(), one_node);
     let mut times = vec![Vec::new(); all.len()];
     let parameters = bytes / 4;
     for _ in 0..ROUNDS {
@@ -234,12 +250,16 @@ fn one(comm: &dyn Comm, what: What, parameters: usize, seconds: f64) -> Result<f
     let mut exchange = kind.start(comm, vec![0.0; parameters], start)?;
     let mut mover = Mover::new(Box::new(Momentum::new(0.9, false, 0.0)));
     exchange.arenas().grads.fill(1e-3);
+    let mine = Tail {
+        share: 1.0 / comm.size() as f64,
+        ..Tail::default()
+    };
     let mut taken = 0;
     let time = repeat(comm, seconds, || {
         let step = exchange.claim(taken)?;
         taken += 1;
         exchange.ready(step)?;
-        exchange.step(Tail::default(), 1e-6, &mut mover).map(|_| ())
+        exchange.step(mine, 1e-6, &mut mover).map(|_| ())
     })?;
     exchange.leave()?;
     exchange.settle()?;
@@ -289,7 +309,7 @@ fn prediction(rows: &[Row], parameters: usize, (latency, bandwidth): (f64, f64))
         *line = Line::fit(&points);
         text += &format!(
             "  {name:<12} α {:>9}  1/β {:>6.2} GB/s  mean error {:.0} %\n",
-            time(line.alpha),
+            words(line.alpha),
             1e-9 / line.beta,
             100.0 * line.error(&points)
         );
@@ -312,7 +332,7 @@ fn prediction(rows: &[Row], parameters: usize, (latency, bandwidth): (f64, f64))
             network.all_reduce(parameters, nodes),
             network.one_sided(parameters, nodes),
         ];
-        let [a, b, c] = [0, 1, 2].map(|i| time(near[i].at(bytes) + far[i]));
+        let [a, b, c] = [0, 1, 2].map(|i| words(near[i].at(bytes) + far[i]));
         text += &format!("{nodes:>7}  {a:>12} {b:>12} {c:>12}\n");
     }
     text
@@ -326,13 +346,5 @@ fn size(bytes: usize) -> String {
             format!("{} {unit}", bytes >> shift)
         }
         _ => format!("{bytes} B"),
-    }
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        s if s < 1e-3 => format!("{:.1} µs", s * 1e6),
-        s if s < 1.0 => format!("{:.2} ms", s * 1e3),
-        s => format!("{s:.2} s"),
     }
 }

@@ -174,6 +174,12 @@ impl Settings {
 }
 
 impl Settings {
+    /// Sums of gradients that wait for their other half on a rank that adds up several shards.
+    pub(super) fn spare_sums(&self, ranks: usize) -> usize {
+        let each = self.shards.unwrap_or(1) / (ranks * self.threads);
+        self.threads * each.max(1).ilog2() as usize
+    }
+
     /// Refuses shards that threads cannot share, or that a model computes across.
     pub(super) fn check_shards(&self, model: &Model, ranks: usize) -> Result<()> {
         if self.exchange == Kind::Overlapped {

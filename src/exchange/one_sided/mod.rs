@@ -164,8 +164,8 @@ impl<'c> OneSided<'c> {
         self.counters.add(mine, amount)
     }
 
-    /// Makes this rank's update, from gradients at the rate `lr`.
-    fn update(&mut self, lr: f32, mover: &mut Mover) -> Result<()> {
+    /// Makes this rank's update, from gradients at the rate `lr`; gives the time that it waited for others.
+    fn update(&mut self, lr: f32, mover: &mut Mover) -> Result<Duration> {
         let divisor = match self.freedom.divide {
             true => {
                 self.counters.read(&mut self.counts[..RANKS])?;
@@ -174,10 +174,12 @@ impl<'c> OneSided<'c> {
             false => 1,
         };
         mover.deltas(lr / divisor as f32, &self.params, &mut self.grads);
+        let begin = Instant::now();
         if self.freedom.bound == Some(0) {
             // In step: nobody's update may be in the parameters that others still have to read.
             self.wait(0, self.ended + 1)?;
         }
+        let waited = begin.elapsed();
         let behind = self.ended.saturating_sub(self.slowest);
         self.slowest = self.least(1)?;
         let before = self.counters.add(UPDATES, 1)?;
@@ -188,10 +190,10 @@ impl<'c> OneSided<'c> {
         self.conduct.behind.add(behind);
         self.conduct.missed.add(missed);
         self.conduct.updates += 1;
-        match &mut self.recorder {
-            Some(recorder) => recorder.write(self.step, divisor, self.store.versions()),
-            None => Ok(()),
+        if let Some(recorder) = &mut self.recorder {
+            recorder.write(self.step, divisor, self.store.versions())?;
         }
+        Ok(waited)
     }
 }
 
@@ -240,13 +242,13 @@ impl Exchange for OneSided<'_> {
 
     fn step(&mut self, mine: Tail, lr: f32, mover: &mut Mover) -> Result<(Tail, Spent)> {
         let start = Instant::now();
-        if mine.faults == 0 {
-            self.update(lr, mover)?;
-        }
+        let wait = match mine.faults {
+            0 => self.update(lr, mover)?,
+            _ => Duration::ZERO,
+        };
         self.count(1, 1)?;
         self.ended += 1;
-        let exchange = start.elapsed();
-        let wait = Duration::ZERO;
+        let exchange = start.elapsed().saturating_sub(wait);
         Ok((mine, Spent { exchange, wait }))
     }
 

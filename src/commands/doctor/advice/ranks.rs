@@ -53,6 +53,7 @@ fn launcher(facts: &Facts, out: &mut Section) {
             let value = format!("{how} started {told} processes, but MPI's world has {size}");
             out.problem("launcher", value, apart(facts));
         }
+        Some(1) => out.good("launcher", format!("{how}, 1 rank")),
         Some(told) => out.good("launcher", format!("{how}, {told} ranks")),
         None => out.good("launcher", how),
     }
