@@ -35,7 +35,7 @@ fn host(name: &str) -> Host {
         shared: Some(disk("/dev/shm", "tmpfs")),
         huge: "madvise".into(),
         huge_shared: "never".into(),
-        folder: Some(disk("/work", "ext4")),
+        folder: Some(disk("/data", "ext4")),
     }
 }
 
