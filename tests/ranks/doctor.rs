@@ -72,7 +72,12 @@ fn healthy() {
         assert_eq!(said["fit"], true);
         assert_eq!(said["facts"]["library"]["name"], "Open MPI");
         assert_eq!(said["facts"]["ranks"].as_array().unwrap().len(), size);
-        is(&said, "launcher", "good", &format!("{size} ranks"));
+        let ranks = if size == 1 {
+            "1 rank".into()
+        } else {
+            format!("{size} ranks")
+        };
+        is(&said, "launcher", "good", &ranks);
         is(&said, "settings", "good", "osc=^ucx (by phalanx)");
     }
     let nothing = std::fs::read_dir(folder.path()).unwrap().count();
