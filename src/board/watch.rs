@@ -1,9 +1,7 @@
 //! The watchdog thread of a rank, from the moment the ranks start training until the end.
 
-use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{SocketAddr, UdpSocket};
-use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +15,7 @@ use super::ring::{self, Member, Ring, Trouble};
 use super::verdict::{Observer, Seen, Verdict, verdict};
 use super::{Board, Phase, Rows};
 use crate::Result;
-use crate::comm::Comm;
+use crate::comm::{Comm, path_of_first};
 
 /// From one look at the board to the next.
 const TICK: Duration = Duration::from_millis(250);
@@ -75,10 +73,7 @@ impl Watch {
         let read =
             |bytes: &Vec<u8>| serde_json::from_slice(bytes).expect("written by the same program");
         let cards: Vec<Card> = comm.gather(&bytes).iter().map(read).collect();
-        let file = file.unwrap_or_default();
-        let file = comm
-            .gather(file.as_os_str().as_encoded_bytes())
-            .swap_remove(0);
+        let file = path_of_first(comm, file);
         let board = Rc::new(Board::open(&*node)?);
         let watchdog = Watchdog {
             rank: comm.rank(),
@@ -86,7 +81,7 @@ impl Watch {
             ring: socket.map(|socket| place(socket, &cards, comm.rank())),
             here,
             cards,
-            file: OsString::from_vec(file).into(),
+            file,
         };
         Ok(Self(Some((board, watchdog))))
     }

@@ -1,5 +1,9 @@
 //! Agreement on failure: what only one rank can see must not leave the others waiting.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
 use super::Comm;
 use crate::{Error, Result};
 
@@ -33,6 +37,13 @@ pub fn agree<T>(comm: &dyn Comm, mine: Result<T>) -> Result<T> {
     }
 }
 
+/// The path that rank 0 has, on every rank; empty where it has none; *collective*.
+pub fn path_of_first(comm: &dyn Comm, path: Option<PathBuf>) -> PathBuf {
+    let path = path.unwrap_or_default();
+    let mut all = comm.gather(path.as_os_str().as_bytes());
+    OsString::from_vec(all.swap_remove(0)).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,5 +68,15 @@ mod tests {
     fn success_passes_each_ranks_own_value() {
         let ends = run_ranks(3, |comm| agree(comm, Ok(comm.rank() * 2)).unwrap());
         assert_eq!(ends, [0, 2, 4]);
+    }
+
+    #[test]
+    fn a_path_of_any_bytes_reaches_every_rank() {
+        let odd = PathBuf::from(OsString::from_vec(vec![b'r', 0xff, b'n']));
+        let paths = run_ranks(3, |comm| {
+            let mine = (comm.rank() == 0).then(|| odd.clone());
+            path_of_first(comm, mine)
+        });
+        assert_eq!(paths, [odd.clone(), odd.clone(), odd]);
     }
 }

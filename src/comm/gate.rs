@@ -117,12 +117,12 @@ impl Gate {
     }
 
     /// Brings this rank's gradients to `step`; tells whether they are in time. The rank with which `take` of them are there
-    /// does `work`, which gives the tail of all, and begins the next step.
+    /// does `work`, which gives the tail of all and whether the parameters have moved, and begins the next step.
     pub fn arrive(
         &mut self,
         step: u64,
         take: usize,
-        work: impl FnOnce(Moving) -> Vec<f32>,
+        work: impl FnOnce(Moving) -> (Vec<f32>, bool),
     ) -> bool {
         self.lock();
         if self.next() != step {
@@ -159,14 +159,14 @@ impl Gate {
     }
 
     /// Moves the parameters; this rank holds the lock.
-    fn close(&mut self, work: impl FnOnce(Moving) -> Vec<f32>) {
+    fn close(&mut self, work: impl FnOnce(Moving) -> (Vec<f32>, bool)) {
         let present: Vec<usize> = (0..self.size)
             .filter(|&rank| self.cell(rank, PRESENT).load(Ordering::Relaxed) == 1)
             .collect();
         let counter = self.memory.wide(0, UPDATES);
         // SAFETY: this rank holds the lock as a writer: nobody else touches the parameters, nor gradients that have arrived,
         // whose owners wait. The ranges do not overlap.
-        let tail = unsafe {
+        let (tail, moved) = unsafe {
             let common = self.floats(0, self.common());
             let (params, extra) = common.split_at_mut(self.len);
             let arrived = present.iter();
@@ -186,7 +186,7 @@ impl Gate {
             self.cell(rank, PRESENT).store(0, Ordering::Relaxed);
         }
         self.cell(0, ARRIVED).store(0, Ordering::Relaxed);
-        counter.fetch_add(1, Ordering::Relaxed);
+        counter.fetch_add(u64::from(moved), Ordering::Relaxed);
         self.memory.wide(0, NEXT).fetch_add(1, Ordering::Release);
     }
 

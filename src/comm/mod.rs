@@ -21,7 +21,7 @@ mod stripes;
 mod threads;
 mod tree;
 
-pub use agree::agree;
+pub use agree::{agree, path_of_first};
 pub use cores::cores;
 pub use counters::Counters;
 pub use courier::Courier;

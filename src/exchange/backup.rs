@@ -10,13 +10,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Arenas, Conduct, Exchange, Spent, Tail};
+use super::{Arenas, Conduct, Exchange, FINISHED, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Gate, Moving, Pause, tree_sum};
 use crate::optim::{Mover, Part};
-
-/// Claimed in place of a step when the run is over; no run has so many steps.
-const FINISHED: u64 = 1 << 60;
 
 /// Steps are taken by the first ranks that are ready.
 pub struct Backup<'c> {
@@ -67,8 +64,9 @@ impl<'c> Backup<'c> {
     }
 }
 
-/// Moves the parameters along the mean of the gradients that are there; gives the sum of their tails.
-fn advance(moving: Moving, lr: f32, cuts: &[usize], mover: &mut Mover) -> Vec<f32> {
+/// Moves the parameters along the mean of the gradients that are there, unless one has a fault; gives the sum of their tails,
+/// and whether it did.
+fn advance(moving: Moving, lr: f32, cuts: &[usize], mover: &mut Mover) -> (Vec<f32>, bool) {
     let Moving {
         params,
         extra,
@@ -80,7 +78,7 @@ fn advance(moving: Moving, lr: f32, cuts: &[usize], mover: &mut Mover) -> Vec<f3
     tree_sum(arrived.len(), |i| &arrived[i][len..], &mut tail);
     let team = Tail::read(&tail);
     if team.faults > 0 {
-        return tail;
+        return (tail, false);
     }
     // Gradients are shares of the mean over all samples of the step; those that are there are to count for all.
     let factor = (1.0 / team.share) as f32;
@@ -91,7 +89,7 @@ fn advance(moving: Moving, lr: f32, cuts: &[usize], mover: &mut Mover) -> Vec<f3
     };
     mover.step(lr, Part::whole(params, cuts), gradient, |_| {});
     mover.remember(extra);
-    tail
+    (tail, true)
 }
 
 impl Exchange for Backup<'_> {

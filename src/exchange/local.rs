@@ -1,17 +1,15 @@
 //! Local descent: each rank takes steps on parameters of its own, and every so many steps they are averaged.
 //!
-//! Cost of an averaging: `MPI_Allreduce` of 4·(parameters + 2) bytes, bucket by bucket, once in `every` steps of a rank.
+//! Cost of an averaging: a barrier, and `MPI_Allreduce` of two numbers and then of
+//! 4·parameters bytes, bucket by bucket, once in `every` steps of a rank.
 //! After McMahan et al. (2017) and Stich (2019); elastic averaging after Zhang, Choromanska and LeCun (2015).
 
 use std::time::Instant;
 
-use super::{Arenas, Exchange, Spent, Tail};
+use super::{Arenas, Exchange, FINISHED, Spent, Tail};
 use crate::Result;
 use crate::comm::{BUCKET, Comm};
 use crate::optim::{Mover, Part};
-
-/// Claimed in place of a step when the run is over; no run has so many steps.
-const FINISHED: u64 = 1 << 60;
 
 /// When and how ranks average.
 #[derive(Clone, Copy, Debug, PartialEq)]

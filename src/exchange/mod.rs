@@ -70,6 +70,9 @@ pub trait Exchange {
     fn settle(self: Box<Self>) -> Result<Vec<f32>>;
 }
 
+/// In place of a step when the run is over, or added to a counter of steps to be past every end; no run has so many.
+const FINISHED: u64 = 1 << 60;
+
 /// What a rank's share of a step is computed with.
 pub struct Arenas<'a> {
     /// The ranks that take the step together.

@@ -6,11 +6,9 @@ mod settings;
 pub(super) use plan::Plan;
 pub use settings::{BatchSize, Growth, Settings};
 
-use std::path::PathBuf;
-
 use super::{replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
-use crate::comm::{Comm, agree};
+use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
 use crate::nn;
@@ -19,13 +17,6 @@ use crate::train::{
     Goal, Inject, Journal, Noise, Parts, RankReport, RunFolder, Trainer, budget, readable, train,
 };
 use crate::{Error, Result};
-
-/// The path that rank 0 has, on every rank; *collective*.
-fn everywhere(comm: &dyn Comm, path: Option<PathBuf>) -> PathBuf {
-    let bytes = path.map(|path| path.into_os_string().into_encoded_bytes());
-    let all = comm.gather(&bytes.unwrap_or_default());
-    PathBuf::from(String::from_utf8_lossy(&all[0]).into_owned())
-}
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
@@ -124,7 +115,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let record = settings.record.then(|| {
         let made = |folder: &RunFolder| replay::Header::write(comm, folder, &trainer, &choices);
         let made = folder.as_ref().map(made).transpose();
-        agree(comm, made).map(|path| everywhere(comm, path))
+        agree(comm, made).map(|path| path_of_first(comm, path))
     });
     let record = record.transpose()?;
     let board = folder.as_ref().map(|folder| folder.file("stalled.json"));

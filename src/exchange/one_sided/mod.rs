@@ -17,13 +17,10 @@ use std::time::{Duration, Instant};
 
 use self::record::Recorder;
 use self::store::{Far, Near, Store};
-use super::{Arenas, Conduct, Exchange, Spent, Tail};
+use super::{Arenas, Conduct, Exchange, FINISHED, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Counters, Pause, block};
 use crate::optim::Mover;
-
-/// Added to a counter of steps to end the run, or to be waited for no more; no run has so many steps.
-const FINISHED: u64 = 1 << 60;
 
 /// Counters: steps claimed by all, updates made by all, and then each rank's steps begun and steps ended.
 const CLAIMED: usize = 0;
