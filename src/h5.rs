@@ -11,6 +11,14 @@ use ndarray::{ArrayD, ArrayViewD};
 
 use crate::{Error, Result};
 
+/// Numbers that any bits are one of, so that they may be taken from a mapped file.
+pub trait Number: H5Type + Copy {}
+
+impl Number for u8 {}
+impl Number for u32 {}
+impl Number for u64 {}
+impl Number for f32 {}
+
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
 /// The version of the HDF5 library.
@@ -68,7 +76,11 @@ impl File {
     pub fn create(path: &Path) -> Result<Self> {
         // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
         fs::File::create(path).map_err(Error::io("create", path))?;
-        let inner = unlocked().create(path).map_err(fault(path, "create it"))?;
+        // Tables begin where numbers may begin, so that a mapped file can be used as it is.
+        let inner = unlocked()
+            .with_fapl(|access| access.alignment(512, 64))
+            .create(path)
+            .map_err(fault(path, "create it"))?;
         Ok(Self {
             inner,
             path: path.to_path_buf(),
@@ -92,6 +104,20 @@ impl File {
             inner,
             path: self.path.clone(),
         })
+    }
+
+    /// Whether there is a table called `name`.
+    pub fn has(&self, name: &str) -> bool {
+        self.inner.link_exists(name)
+    }
+
+    /// A new contiguous table of all of `values`.
+    pub fn filled<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        let table = self.new_table::<T>(name, &[values.len()])?;
+        match values.is_empty() {
+            true => Ok(()),
+            false => table.write(0, values),
+        }
     }
 
     /// A new contiguous table of zeros; without time stamps, so that equal content gives equal files.
@@ -187,6 +213,11 @@ impl Table {
             Ok(TypeDescriptor::Unsigned(_) | TypeDescriptor::Integer(_)) => Element::Integer,
             _ => Element::Other,
         }
+    }
+
+    /// Whether its cells are of type `T`.
+    pub fn holds<T: H5Type>(&self) -> bool {
+        self.inner.dtype().is_ok_and(|kind| kind.is::<T>())
     }
 
     /// Where its bytes start in the file, when they lie there in one piece and in this machine's order.

@@ -1,4 +1,5 @@
-//! Labelled images on disk and on their way into a batch: the format, the order, the loader, and who makes sets.
+//! Labelled images and sparse rows on disk and on their way into a batch: the formats, the order, the loader, and who
+//! makes sets.
 
 mod augment;
 pub mod cifar;
@@ -9,6 +10,7 @@ pub mod images;
 mod loader;
 mod part;
 mod pixels;
+pub mod rows;
 pub mod sampler;
 mod set;
 pub mod split;
@@ -21,7 +23,9 @@ pub use loader::{Batch, Images, Loader};
 pub use part::{Part, Values};
 pub use pixels::Scaling;
 pub use set::Dataset;
+use set::shard_paths;
 pub use steps::{Length, Place, Steps};
+use writer::only_shards;
 pub use writer::{Description, SetWriter};
 
 use std::fmt;

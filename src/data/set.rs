@@ -258,7 +258,7 @@ fn name(element: Element) -> &'static str {
     }
 }
 
-fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
+pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }

@@ -154,7 +154,7 @@ fn check(out: &Path, about: &Description) -> Result<()> {
 }
 
 /// Refuses a folder with anything else in it than the shards that a writer makes: all of it would be replaced.
-fn only_shards(folder: &Path) -> Result<()> {
+pub(super) fn only_shards(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
         let name = entry
             .map_err(Error::io("read folder", folder))?

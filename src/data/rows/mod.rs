@@ -1,0 +1,27 @@
+//! Rows of sparse features with a label of 0 or 1: click logs and other wide data, stored by rows (CSR).
+
+mod block;
+mod mapped;
+mod set;
+mod shard;
+
+pub use block::Block;
+pub use set::{About, RowSet, SetFolder};
+
+/// The format's name in the files.
+const FORMAT: &str = "phalanx rows";
+/// The format's version that this program writes, and the newest it reads.
+const VERSION: u32 = 1;
+/// The most features a set may have: an index is a `u32`.
+pub const MOST_FEATURES: usize = 1 << 32;
+
+/// One row: the features that are not zero.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row<'a> {
+    /// Their numbers.
+    pub indices: &'a [u32],
+    /// Their values; all are 1 without.
+    pub values: Option<&'a [f32]>,
+    /// Whether the label is 1.
+    pub label: bool,
+}

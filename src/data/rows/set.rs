@@ -1,0 +1,232 @@
+//! A set of rows: one HDF5 file, or a folder of shards in the order of their names.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::shard::Shard;
+use super::{Block, Row};
+use crate::data::shard_paths;
+use crate::files::Staged;
+use crate::{Error, Result};
+
+/// What every shard of a set says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct About {
+    /// How many features there are; every index is below it.
+    pub features: usize,
+    /// Where the rows come from, in words.
+    pub provenance: String,
+    /// How text became features, in a form that can be compared: sets of one encoding fit together. May be empty.
+    pub encoding: String,
+    /// The log loss of the model that made the labels, where it is known: nobody can do better.
+    pub best_loss: Option<f64>,
+}
+
+/// Rows open for reading.
+pub struct RowSet {
+    /// The file or folder it was opened from.
+    pub path: PathBuf,
+    /// What it says of itself.
+    pub about: About,
+    shards: Vec<Shard>,
+    len: usize,
+}
+
+impl RowSet {
+    /// Opens a file, or all `*.h5` files of a folder.
+    pub fn open(path: &Path) -> Result<Self> {
+        let mut set: Option<Self> = None;
+        for file in shard_paths(path)? {
+            let first = set.as_ref().map_or(0, |set| set.len);
+            let (about, shard) = Shard::open(&file, first)?;
+            let set = set.get_or_insert_with(|| Self {
+                path: path.to_path_buf(),
+                about: about.clone(),
+                shards: Vec::new(),
+                len: 0,
+            });
+            same(
+                &format!("features of {}", file.display()),
+                (set.about.features, about.features),
+            )?;
+            same(
+                &format!("encoding of {}", file.display()),
+                (&set.about.encoding, &about.encoding),
+            )?;
+            set.len += shard.len();
+            set.shards.push(shard);
+        }
+        let set = set.expect("a set has at least one shard");
+        if set.len == 0 {
+            return Err(Error::file(
+                path,
+                "holds no rows",
+                "make or import the set again",
+            ));
+        }
+        Ok(set)
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Features that are not zero, over all rows.
+    pub fn nonzeros(&self) -> usize {
+        self.shards.iter().map(Shard::nonzeros).sum()
+    }
+
+    /// Whether some rows have values other than 1.
+    pub fn has_values(&self) -> bool {
+        self.shards.iter().any(Shard::has_values)
+    }
+
+    /// Whether rows take no memory of their own.
+    pub fn is_mapped(&self) -> bool {
+        self.shards.iter().all(Shard::is_mapped)
+    }
+
+    /// The shard files.
+    pub fn files(&self) -> impl Iterator<Item = &Path> {
+        self.shards.iter().map(|shard| shard.path.as_path())
+    }
+
+    /// Row `i`. Its indices and values were checked by nobody yet.
+    pub fn row(&self, i: usize) -> Row<'_> {
+        let after = self.shards.partition_point(|shard| shard.first <= i);
+        let shard = &self.shards[after - 1];
+        shard.row(i - shard.first)
+    }
+
+    /// Rows `range`, in order; faster than one by one.
+    pub fn rows(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
+        let after = self
+            .shards
+            .partition_point(|shard| shard.first <= range.start);
+        let shards = self.shards[after.saturating_sub(1)..].iter();
+        shards.flat_map(move |shard| {
+            let begin = range.start.max(shard.first);
+            let end = range.end.min(shard.first + shard.len());
+            (begin..end.max(begin)).map(|i| shard.row(i - shard.first))
+        })
+    }
+
+    /// What features are called, of those that the import gave a name.
+    pub fn names(&self) -> Result<HashMap<u32, String>> {
+        let mut all = HashMap::new();
+        for shard in &self.shards {
+            for (index, name) in shard.names()? {
+                all.entry(index).or_insert(name);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Refuses `other` if a model for this set could not be applied to it.
+    pub fn fits(&self, other: &Self) -> Result<()> {
+        let of = other.path.display();
+        same(
+            &format!("features of {of}"),
+            (self.about.features, other.about.features),
+        )?;
+        same(
+            &format!("encoding of {of}"),
+            (&self.about.encoding, &other.about.encoding),
+        )
+    }
+}
+
+fn same<T: PartialEq + ToString>(what: &str, (expected, got): (T, T)) -> Result<()> {
+    if expected == got {
+        return Ok(());
+    }
+    Err(Error::Mismatch {
+        what: what.into(),
+        expected: expected.to_string(),
+        got: got.to_string(),
+        hint: "import training and test data with the same options, and keep sets apart in folders of their own",
+    })
+}
+
+/// A folder of shards on its way to its place: shards may be written by several ranks, and are visible all at once.
+pub struct SetFolder {
+    staged: Staged,
+}
+
+impl SetFolder {
+    /// Starts a set that will be called `out`; on one rank. An older set is replaced only with `force`, anything else never.
+    pub fn create(out: &Path, force: bool) -> Result<Self> {
+        if force && out.exists() {
+            crate::data::only_shards(out)?;
+        }
+        let staged = Staged::new(out, force)?;
+        fs::create_dir(staged.path()).map_err(Error::io("create folder", staged.path()))?;
+        Ok(Self { staged })
+    }
+
+    /// Where shards are written; any rank may write there with [`write_shard`](Self::write_shard).
+    pub fn path(&self) -> &Path {
+        self.staged.path()
+    }
+
+    /// Writes shard number `i` into the folder at `path`. The order of numbers is that of rows.
+    pub fn write_shard(path: &Path, i: usize, about: &About, rows: &Block) -> Result<()> {
+        crate::interrupt::check()?;
+        Shard::write(&path.join(format!("shard-{i:05}.h5")), about, rows)
+    }
+
+    /// Puts the set in its place, once all shards are written.
+    pub fn finish(self) -> Result<()> {
+        self.staged.commit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_come_back_from_shards_as_they_were_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("set");
+        let about = About {
+            features: 100,
+            provenance: "a test".into(),
+            encoding: "none".into(),
+            best_loss: Some(0.5),
+        };
+        let mut blocks = [Block::default(), Block::default()];
+        for (i, block) in blocks.iter_mut().enumerate() {
+            for row in 0..3 {
+                for feature in 0..row {
+                    block.feature(10 * feature + i as u32, 1.0 + i as f32 * 0.5);
+                }
+                block.name(i as u32, || format!("feature {i}"));
+                block.end_row(row == 1);
+            }
+        }
+        let staged = SetFolder::create(&out, false).unwrap();
+        for (i, block) in blocks.iter().enumerate() {
+            SetFolder::write_shard(staged.path(), i, &about, block).unwrap();
+        }
+        staged.finish().unwrap();
+        let set = RowSet::open(&out).unwrap();
+        assert_eq!((set.len(), set.nonzeros()), (6, 6));
+        assert!(set.is_mapped() && set.has_values());
+        assert_eq!(set.about, about);
+        let expected: Vec<Row> = (0..6).map(|i| blocks[i / 3].row(i % 3)).collect();
+        assert_eq!((0..6).map(|i| set.row(i)).collect::<Vec<_>>(), expected);
+        assert_eq!(set.rows(2..5).collect::<Vec<_>>(), expected[2..5]);
+        assert_eq!(set.rows(0..6).count(), 6);
+        assert_eq!(set.names().unwrap()[&1], "feature 1");
+        assert!(SetFolder::create(&out, false).is_err());
+        assert!(SetFolder::create(&out, true).is_ok());
+    }
+}
