@@ -63,6 +63,7 @@ pub mod nn;
 pub mod observe;
 pub mod optim;
 pub mod rng;
+pub mod sparse;
 pub mod train;
 
 pub use error::{Error, Result};

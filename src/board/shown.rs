@@ -64,6 +64,14 @@ impl Comm for Shown<'_> {
         self.show(|comm| comm.gather(mine))
     }
 
+    fn deal_counts(&self, mine: &[u64]) -> Vec<u64> {
+        self.show(|comm| comm.deal_counts(mine))
+    }
+
+    fn deal(&self, words: &[u32], counts: &[u64], from: &[u64], got: &mut Vec<u32>) {
+        self.show(|comm| comm.deal(words, counts, from, got));
+    }
+
     fn split(&self, color: usize) -> Box<dyn Comm> {
         self.show(|comm| comm.split(color))
     }

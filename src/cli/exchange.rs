@@ -89,10 +89,11 @@ enum PlacementArg {
     Rank0,
 }
 
+/// A bound on staleness, or none.
 #[derive(Clone, Copy)]
-struct Staleness(Option<u64>);
+pub(super) struct Staleness(pub(super) Option<u64>);
 
-fn staleness(text: &str) -> Result<Staleness, String> {
+pub(super) fn staleness(text: &str) -> Result<Staleness, String> {
     match text {
         "inf" => Ok(Staleness(None)),
         _ => {
@@ -103,7 +104,7 @@ fn staleness(text: &str) -> Result<Staleness, String> {
     }
 }
 
-fn shards(text: &str) -> Result<usize, String> {
+pub(super) fn shards(text: &str) -> Result<usize, String> {
     match positive(text)? {
         number if !number.is_power_of_two() => Err("must be a power of two".into()),
         number if number > 512 => Err("must be at most 512".into()),

@@ -9,6 +9,7 @@ mod exchange;
 mod model;
 mod optim;
 mod replay;
+mod sparse;
 mod train;
 
 use std::time::Duration;
@@ -34,7 +35,7 @@ RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
 enum Typed {
-    Train(Box<train::Train>),
+    Train(Box<train::TrainCommand>),
     Eval(eval::Eval),
     Replay(replay::Replay),
     #[command(subcommand)]
@@ -61,7 +62,7 @@ pub fn parse() -> Result<Command> {
         std::process::exit(error.exit_code());
     });
     match cli.command {
-        Typed::Train(typed) => typed.resolve().map(Box::new).map(Command::Train),
+        Typed::Train(typed) => typed.resolve(),
         Typed::Replay(_) if launch.size > 1 => Err(Error::Usage(
             "`phalanx replay` works in one process: start it without mpirun".into(),
         )),
@@ -88,7 +89,10 @@ pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Se
         .map_err(|error| problem(&error))?
         .command
     {
-        Typed::Train(typed) => typed.resolve(),
+        Typed::Train(typed) => match typed.resolve()? {
+            Command::Train(settings) => Ok(*settings),
+            _ => Err(problem(&"sparse models have no record")),
+        },
         _ => Err(problem(&"it does not train")),
     }
 }

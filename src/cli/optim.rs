@@ -14,6 +14,33 @@ pub(super) struct Optim {
     /// has velocities and moments of its own.
     #[arg(long, value_enum, default_value_t = OptimizerArg::Sgd)]
     optimizer: OptimizerArg,
+    #[command(flatten)]
+    pub(super) rate: RateArgs,
+    /// Share of the velocity that stays from step to step, with momentum, nesterov and lars [default: 0.9].
+    #[arg(long, value_name = "X", value_parser = share)]
+    momentum: Option<f64>,
+    /// How far lars moves a tensor in a step, as a share of its norm, times the learning rate [default: 0.001].
+    #[arg(long, value_name = "X", value_parser = positive_real)]
+    trust: Option<f64>,
+    /// Share of the first moment that stays, with adam and adamw [default: 0.9].
+    #[arg(long, value_name = "X", value_parser = share)]
+    beta1: Option<f64>,
+    /// Share of the second moment that stays, with adam and adamw [default: 0.999].
+    #[arg(long, value_name = "X", value_parser = share)]
+    beta2: Option<f64>,
+    /// Pulls parameters to zero: part of the gradient, or with adamw of the parameters
+    /// [default: 0, or 0.01 with adamw].
+    #[arg(long, value_name = "X", value_parser = not_negative)]
+    weight_decay: Option<f64>,
+    /// Shorten the gradient of a step, over all parameters and ranks, to a norm of X where it is longer.
+    #[arg(long, value_name = "X", value_parser = positive_real)]
+    pub(super) clip_norm: Option<f64>,
+}
+
+/// At which rate.
+#[derive(Args)]
+#[command(next_help_heading = "Optimizer and learning rate")]
+pub(super) struct RateArgs {
     /// Learning rate: the highest, where it changes [default: 0.1, or 0.001 with adam and adamw].
     #[arg(long, value_name = "X", value_parser = rate)]
     lr: Option<f32>,
@@ -41,25 +68,6 @@ pub(super) struct Optim {
     /// Steps in which the learning rate rises from zero.
     #[arg(long, value_name = "N", value_parser = positive)]
     warmup_steps: Option<usize>,
-    /// Share of the velocity that stays from step to step, with momentum, nesterov and lars [default: 0.9].
-    #[arg(long, value_name = "X", value_parser = share)]
-    momentum: Option<f64>,
-    /// How far lars moves a tensor in a step, as a share of its norm, times the learning rate [default: 0.001].
-    #[arg(long, value_name = "X", value_parser = positive_real)]
-    trust: Option<f64>,
-    /// Share of the first moment that stays, with adam and adamw [default: 0.9].
-    #[arg(long, value_name = "X", value_parser = share)]
-    beta1: Option<f64>,
-    /// Share of the second moment that stays, with adam and adamw [default: 0.999].
-    #[arg(long, value_name = "X", value_parser = share)]
-    beta2: Option<f64>,
-    /// Pulls parameters to zero: part of the gradient, or with adamw of the parameters
-    /// [default: 0, or 0.01 with adamw].
-    #[arg(long, value_name = "X", value_parser = not_negative)]
-    weight_decay: Option<f64>,
-    /// Shorten the gradient of a step, over all parameters and ranks, to a norm of X where it is longer.
-    #[arg(long, value_name = "X", value_parser = positive_real)]
-    pub(super) clip_norm: Option<f64>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -132,7 +140,14 @@ impl Optim {
 
     pub(super) fn schedule(&self) -> Result<Schedule> {
         let adam = matches!(self.optimizer, OptimizerArg::Adam | OptimizerArg::Adamw);
-        let lr = self.lr.unwrap_or(if adam { 0.001 } else { 0.1 });
+        self.rate.schedule(if adam { 0.001 } else { 0.1 })
+    }
+}
+
+impl RateArgs {
+    /// The schedule, with a rate of `usual` where none was given.
+    pub(super) fn schedule(&self, usual: f32) -> Result<Schedule> {
+        let lr = self.lr.unwrap_or(usual);
         let warmup = match (self.warmup_epochs, self.warmup_steps) {
             (Some(epochs), _) => Warmup::Epochs(epochs),
             (None, steps) => Warmup::Steps(steps.unwrap_or(0) as u64),
@@ -174,7 +189,7 @@ fn usage<T>(problem: &str) -> Result<T> {
 }
 
 /// A finite number from 0.
-fn not_negative(text: &str) -> Result<f64, String> {
+pub(super) fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number.is_finite() && number >= 0.0 => Ok(number),
         Ok(_) => Err("must be at least 0 and finite".into()),

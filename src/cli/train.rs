@@ -3,13 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::choice::{self, ModelArgs};
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
+use super::sparse::Sparse;
 use super::{below_one, positive, positive_real, seconds, threads};
 use crate::Result;
+use crate::commands::Command;
 use crate::commands::train::{BatchSize, Growth, Settings};
 use crate::data::{Augment, Length};
 use crate::exchange::{Freedom, Kind, Placement};
@@ -19,6 +21,36 @@ use crate::{Error, commands};
 
 /// Train a model; under mpirun, with all its ranks.
 ///
+/// `phalanx train MODEL DATA` trains networks on images, `phalanx train sparse DATA` logistic regression on sparse rows
+/// (`phalanx train sparse --help`).
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(super) struct TrainCommand {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    train: Option<Train>,
+}
+
+#[derive(Subcommand)]
+enum Other {
+    Sparse(Box<Sparse>),
+}
+
+impl TrainCommand {
+    pub(super) fn resolve(self) -> Result<Command> {
+        match (self.other, self.train) {
+            (Some(Other::Sparse(typed)), _) => {
+                typed.resolve().map(Box::new).map(Command::TrainSparse)
+            }
+            (None, Some(typed)) => typed.resolve().map(Box::new).map(Command::Train),
+            (None, None) => Err(Error::Usage(
+                "what to train? See `phalanx train --help`".into(),
+            )),
+        }
+    }
+}
+
 /// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
@@ -209,7 +241,7 @@ impl Train {
             noise_scale: self.noise_scale,
             rule: self.optim.rule()?,
             schedule: self.optim.schedule()?,
-            lr_per: self.optim.lr_per,
+            lr_per: self.optim.rate.lr_per,
             clip_norm: self.optim.clip_norm,
             reduce: match self.reduce {
                 ReduceArg::Mean => Reduce::Mean,
@@ -247,22 +279,27 @@ impl Train {
 
     /// Refuses options that are good each by itself and mean nothing together.
     fn check(&self) -> Result<()> {
-        if self.is_endless() && matches!(self.optim.schedule, ScheduleArg::Cosine) {
+        if self.is_endless() && matches!(self.optim.rate.schedule, ScheduleArg::Cosine) {
             let problem = "--schedule cosine ends with the run: with --until-loss or --early-stop, give --epochs or --steps";
             return Err(Error::Usage(problem.into()));
         }
-        if self.optim.lr_per.is_some() && matches!(self.reduce, ReduceArg::Sum) {
+        if self.optim.rate.lr_per.is_some() && matches!(self.reduce, ReduceArg::Sum) {
             let problem =
                 "--lr-per and --reduce sum both raise the rate with the number of ranks: give one";
             return Err(Error::Usage(problem.into()));
         }
         if matches!(self.grow_batch, Some(GrowthArg::Schedule)) {
-            if !matches!(self.optim.schedule, ScheduleArg::Step) {
+            if !matches!(self.optim.rate.schedule, ScheduleArg::Step) {
                 let problem = "--grow-batch schedule needs --schedule step: it grows the batch where that would lower the rate";
                 return Err(Error::Usage(problem.into()));
             }
             // Less than that would grow a batch by no sample at all, many times over.
-            if self.optim.decay_factor.is_some_and(|factor| factor > 0.9) {
+            if self
+                .optim
+                .rate
+                .decay_factor
+                .is_some_and(|factor| factor > 0.9)
+            {
                 let problem = "--grow-batch schedule needs a --decay-factor of at most 0.9";
                 return Err(Error::Usage(problem.into()));
             }

@@ -103,6 +103,11 @@ pub trait Comm {
     fn swap_data(&self, data: Data, peer: usize);
     /// Every rank's bytes, in rank order; lengths may differ.
     fn gather(&self, mine: &[u8]) -> Vec<Vec<u8>>;
+    /// What each rank has for this one, where `mine` has a number for each rank.
+    fn deal_counts(&self, mine: &[u64]) -> Vec<u64>;
+    /// Sends each rank its part of `words`, of `counts` words each and in rank order, and replaces `got` by the parts that
+    /// ranks sent here, in rank order, of `from` words each.
+    fn deal(&self, words: &[u32], counts: &[u64], from: &[u64], got: &mut Vec<u32>);
     /// The ranks that gave the same `color`, in the order they have here.
     fn split(&self, color: usize) -> Box<dyn Comm>;
     /// The ranks of this group on the same node.
@@ -173,6 +178,11 @@ pub trait Window {
     fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()>;
     /// Adds `delta` into `owner`'s memory from `offset`, each element atomically, and copies the sums to `out`.
     fn add(&self, owner: usize, offset: usize, delta: &[f32], out: &mut [f32]) -> Result<()>;
+    /// Reads as many stretches of `width` values of `owner`'s memory as there are `places`, which count stretches; each
+    /// value atomically. No place is there twice.
+    fn get_at(&self, owner: usize, places: &[u32], width: usize, out: &mut [f32]) -> Result<()>;
+    /// Adds `delta` to such stretches, each element atomically.
+    fn add_at(&self, owner: usize, places: &[u32], width: usize, delta: &[f32]) -> Result<()>;
     /// Gives the memory back; *collective*. Dropped instead, it stays until the process ends.
     fn close(self: Box<Self>) -> Result<()>;
 }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use mpi::Threading;
 use mpi::collective::SystemOperation;
-use mpi::datatype::PartitionMut;
+use mpi::datatype::{Partition, PartitionMut};
 use mpi::environment::Universe;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
@@ -120,6 +120,21 @@ impl MpiComm {
     }
 }
 
+/// Counts of parts as MPI takes them, and where each part begins.
+fn layout(counts: &[u64]) -> (Vec<i32>, Vec<i32>) {
+    let all = counts.iter().sum::<u64>();
+    assert!(all <= MOST as u64, "a step's words are far below 4 GiB");
+    let counts: Vec<i32> = counts.iter().map(|&count| count as i32).collect();
+    let starts = starts(&counts);
+    (counts, starts)
+}
+
+/// Where each part begins.
+fn starts(counts: &[i32]) -> Vec<i32> {
+    let begin = |next: &mut i32, &count: &i32| Some(std::mem::replace(next, *next + count));
+    counts.iter().scan(0, begin).collect()
+}
+
 /// Whether `library`, as MPI describes itself, is MPICH before 4.2.
 fn may_hang_at_end(library: &str) -> bool {
     let mut words = library.split_whitespace();
@@ -196,12 +211,7 @@ impl Comm for MpiComm {
         let mut counts = vec![0i32; self.size()];
         let count = i32::try_from(mine.len()).expect("gathered messages are far below 2 GiB");
         self.comm.all_gather_into(&count, &mut counts[..]);
-        let starts: Vec<i32> = counts
-            .iter()
-            .scan(0, |next, &count| {
-                Some(std::mem::replace(next, *next + count))
-            })
-            .collect();
+        let starts = starts(&counts);
         let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
         // Open MPI refuses to gather nothing at all.
         if !all.is_empty() {
@@ -211,6 +221,25 @@ impl Comm for MpiComm {
         let part =
             |(&start, &count): (&i32, &i32)| all[start as usize..][..count as usize].to_vec();
         starts.iter().zip(&counts).map(part).collect()
+    }
+
+    fn deal_counts(&self, mine: &[u64]) -> Vec<u64> {
+        let mut got = vec![0u64; self.size()];
+        self.comm.all_to_all_into(mine, &mut got[..]);
+        got
+    }
+
+    fn deal(&self, words: &[u32], counts: &[u64], from: &[u64], got: &mut Vec<u32>) {
+        let total: u64 = from.iter().sum();
+        got.resize(total as usize, 0);
+        if self.size() == 1 {
+            return got.copy_from_slice(words);
+        }
+        let (counts, starts) = layout(counts);
+        let (from, places) = layout(from);
+        let parts = Partition::new(words, &counts[..], &starts[..]);
+        let mut into = PartitionMut::new(&mut got[..], &from[..], &places[..]);
+        self.comm.all_to_all_varcount_into(&parts, &mut into);
     }
 
     fn split(&self, color: usize) -> Box<dyn Comm> {

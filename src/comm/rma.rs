@@ -138,6 +138,62 @@ impl<T: Equivalence + Copy + Default> RmaWindow<T> {
     }
 }
 
+impl RmaWindow<f32> {
+    /// Adds `delta` to stretches of `owner`'s memory and, where `out` is given, copies what was there before to it. One
+    /// call, whatever the number of stretches.
+    fn fetch_add_at(
+        &self,
+        owner: usize,
+        (places, width): (&[u32], usize),
+        delta: &[f32],
+        out: Option<&mut [f32]>,
+    ) -> Result<()> {
+        let values = places.len() * width;
+        assert!(values == delta.len() && values <= MOST);
+        if values == 0 {
+            return Ok(());
+        }
+        let kind = f32::equivalent_datatype().as_raw();
+        let stretch = (width * size_of::<f32>()) as ffi::MPI_Aint;
+        let at = |&place: &u32| place as ffi::MPI_Aint * stretch;
+        let places: Vec<ffi::MPI_Aint> = places.iter().map(at).collect();
+        let (n, rank, win) = (values as c_int, owner as c_int, self.epoch.win);
+        let from: *const c_void = delta.as_ptr().cast();
+        // SAFETY: the type is made, used and freed here; `delta` and `out` hold n values and are borrowed until the flush
+        // completes the transfer; places are inside of the owner's memory, as whoever calls has checked.
+        unsafe {
+            let op = ffi::RSMPI_SUM;
+            let mut far = kind;
+            let (count, width) = (places.len() as c_int, width as c_int);
+            let code = ffi::MPI_Type_create_hindexed_block(
+                count,
+                width,
+                places.as_ptr().cast_mut(),
+                kind,
+                &mut far,
+            );
+            check("MPI_Type_create_hindexed_block", code)?;
+            check("MPI_Type_commit", ffi::MPI_Type_commit(&mut far))?;
+            match out {
+                Some(out) => {
+                    assert_eq!(out.len(), values);
+                    let to = out.as_mut_ptr().cast();
+                    let code = ffi::MPI_Get_accumulate(
+                        from, n, kind, to, n, kind, rank, 0, 1, far, op, win,
+                    );
+                    check("MPI_Get_accumulate", code)?;
+                }
+                None => {
+                    let code = ffi::MPI_Accumulate(from, n, kind, rank, 0, 1, far, op, win);
+                    check("MPI_Accumulate", code)?;
+                }
+            }
+            self.epoch.flush(owner)?;
+            check("MPI_Type_free", ffi::MPI_Type_free(&mut far))
+        }
+    }
+}
+
 impl Window for RmaWindow<f32> {
     fn get(&self, owner: usize, offset: usize, out: &mut [f32]) -> Result<()> {
         self.fetch(owner, offset, out)
@@ -152,6 +208,15 @@ impl Window for RmaWindow<f32> {
             pairs.for_each(|(value, change)| *value += change);
         }
         Ok(())
+    }
+
+    fn get_at(&self, owner: usize, places: &[u32], width: usize, out: &mut [f32]) -> Result<()> {
+        let zeros = vec![0.0; out.len()];
+        self.fetch_add_at(owner, (places, width), &zeros, Some(out))
+    }
+
+    fn add_at(&self, owner: usize, places: &[u32], width: usize, delta: &[f32]) -> Result<()> {
+        self.fetch_add_at(owner, (places, width), delta, None)
     }
 
     fn close(mut self: Box<Self>) -> Result<()> {

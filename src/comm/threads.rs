@@ -239,6 +239,22 @@ impl Comm for ThreadComm {
         all
     }
 
+    fn deal_counts(&self, mine: &[u64]) -> Vec<u64> {
+        let mut got = vec![0; self.size()];
+        self.share(mine.to_vec(), |rank, theirs| got[rank] = theirs[self.rank]);
+        got
+    }
+
+    fn deal(&self, words: &[u32], counts: &[u64], from: &[u64], got: &mut Vec<u32>) {
+        got.clear();
+        let mine = (words.to_vec(), counts.to_vec());
+        self.share(mine, |rank, (words, counts)| {
+            let start: u64 = counts[..self.rank].iter().sum();
+            assert_eq!(counts[self.rank], from[rank], "what was said before");
+            got.extend_from_slice(&words[start as usize..][..from[rank] as usize]);
+        });
+    }
+
     fn split(&self, color: usize) -> Box<dyn Comm> {
         let mut colors = Vec::new();
         self.share(color, |_, &theirs| colors.push(theirs));
@@ -339,6 +355,24 @@ impl Window for ThreadWindow {
             .zip(delta)
             .for_each(|(value, change)| *value += change);
         out.copy_from_slice(place);
+        Ok(())
+    }
+
+    fn get_at(&self, owner: usize, places: &[u32], width: usize, out: &mut [f32]) -> Result<()> {
+        let floats = self.0[owner].read().expect(UNPOISONED);
+        for (&place, out) in places.iter().zip(out.chunks_exact_mut(width)) {
+            out.copy_from_slice(&floats[place as usize * width..][..width]);
+        }
+        Ok(())
+    }
+
+    fn add_at(&self, owner: usize, places: &[u32], width: usize, delta: &[f32]) -> Result<()> {
+        let mut floats = self.0[owner].write().expect(UNPOISONED);
+        for (&place, delta) in places.iter().zip(delta.chunks_exact(width)) {
+            let values = &mut floats[place as usize * width..][..width];
+            let pairs = values.iter_mut().zip(delta);
+            pairs.for_each(|(value, change)| *value += change);
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ pub mod eval;
 pub mod model;
 pub mod replay;
 mod report;
+pub mod sparse;
 pub mod train;
 
 use std::io::Write;
@@ -21,6 +22,8 @@ use crate::{Error, Result, cli, interrupt, logging};
 pub enum Command {
     /// `phalanx train`.
     Train(Box<train::Settings>),
+    /// `phalanx train sparse`.
+    TrainSparse(Box<sparse::Settings>),
     /// `phalanx eval`.
     Eval(eval::Settings),
     /// `phalanx replay`.
@@ -41,6 +44,7 @@ pub fn main() -> ExitCode {
     logging::start(launch);
     let outcome = cli::parse().and_then(|command| match command {
         Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
+        Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Model(settings) => model::run(&settings),
         Command::Replay(settings) => {
@@ -85,6 +89,14 @@ fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     };
     say(&format!("error: {rank}{}\n", error.report()));
     abort(error.exit_code())
+}
+
+/// How many hosts the ranks are on; *collective*.
+fn hosts(comm: &dyn Comm) -> usize {
+    // Hosts may have different numbers of ranks: each is counted by its first one.
+    let mut hosts = [u64::from(comm.local_rank() == 0)];
+    comm.sum(&mut hosts);
+    hosts[0] as usize
 }
 
 /// Warns if a rank has fewer cores than threads; *collective*.

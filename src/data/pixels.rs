@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memmap2::{Advice, Mmap};
 
 use super::Shape;
-use crate::backend::cpu::scale;
+use crate::backend::cpu::{prefetch, scale};
 use crate::h5::{Element, Table};
 use crate::{Error, Result};
 
@@ -171,7 +171,7 @@ impl Pixels {
     pub(super) fn prefetch(&self, row: usize) {
         if let Source::Mapped { map, start } = &self.source {
             let bytes = self.bytes_per_sample();
-            scale::prefetch(&map[start + row * bytes..][..bytes.min(FAR)]);
+            prefetch(&map[start + row * bytes..][..bytes.min(FAR)]);
         }
     }
 

@@ -3,6 +3,7 @@
 mod all_reduce;
 mod auto;
 mod backup;
+mod clock;
 mod conduct;
 pub mod cost;
 mod kind;
@@ -14,6 +15,7 @@ mod tail;
 pub use all_reduce::AllReduce;
 pub use auto::fastest;
 pub use backup::Backup;
+pub use clock::Clock;
 pub use conduct::{Conduct, Histogram, gini};
 pub use kind::{Kind, Start};
 pub use local::{Averaging, Local};

@@ -20,9 +20,9 @@ pub use journal::{Journal, Moment};
 pub(crate) use memory::available;
 pub use memory::{Need, budget, readable};
 pub use noise::{Noise, Norms};
-pub use ranks::{RankReport, Times};
+pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
-pub use run_folder::{RunFolder, UPDATES};
+pub use run_folder::{MODEL, RunFolder, UPDATES};
 pub use trainer::{OnNan, Parts, Reduce, Trainer, checksum};
 
 use crate::Result;

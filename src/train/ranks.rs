@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Outcome, Trainer, Watched};
+use super::Watched;
 use crate::comm::Comm;
 use crate::exchange::{Conduct, Spent};
+use crate::nn::Tally;
 use crate::{Error, Result};
 
 /// One rank's work and where its time went.
@@ -123,23 +124,34 @@ pub struct RankReport {
     pub conduct: Conduct,
 }
 
+/// What one rank has to tell when a run is over.
+pub struct RankWork<'a> {
+    /// Where its time went.
+    pub times: &'a Times,
+    /// How its updates were among those of others.
+    pub conduct: &'a Conduct,
+    /// Steps that were skipped.
+    pub skipped: u64,
+    /// Which set was looked at, and what it gave with the rank's own parameters.
+    pub watched: Watched,
+    /// See `watched`.
+    pub own: Option<Tally>,
+    /// Digest of its parameters.
+    pub checksum: u64,
+}
+
 impl RankReport {
     /// Every rank's row, in rank order; *collective*.
-    pub fn gather(
-        comm: &dyn Comm,
-        trainer: &Trainer,
-        watched: Watched,
-        outcome: &Outcome,
-    ) -> Vec<Self> {
-        let (times, conduct) = (&trainer.times, &trainer.conduct);
+    pub fn gather(comm: &dyn Comm, work: &RankWork) -> Vec<Self> {
+        let (times, conduct) = (work.times, work.conduct);
         let is_stale = conduct.behind.total() > 0;
         let seconds = |time: Duration| (time.as_secs_f64() * 1e6).round() / 1e6;
-        let own = |set| outcome.own.filter(|_| watched == set);
+        let own = |set| work.own.filter(|_| work.watched == set);
         let mine = Self {
             rank: comm.rank(),
             host: hostname::get().map_or("?".into(), |name| name.to_string_lossy().into_owned()),
             steps: times.steps,
-            skipped: trainer.skipped,
+            skipped: work.skipped,
             share: 0.0,
             samples: times.samples,
             compute_s: seconds(times.compute),
@@ -149,7 +161,7 @@ impl RankReport {
             evaluate_s: seconds(times.evaluate),
             test_accuracy: own(Watched::Test).map(|tally| tally.accuracy()),
             validation_accuracy: own(Watched::Validation).map(|tally| tally.accuracy()),
-            checksum: format!("{:016x}", trainer.checksum()),
+            checksum: format!("{:016x}", work.checksum),
             memory_mb: crate::observe::peak_memory_mb().round(),
             staleness_mean: is_stale.then(|| conduct.behind.mean()),
             staleness_most: is_stale.then(|| conduct.behind.most()),

@@ -20,6 +20,9 @@ const FILES: [&str; 6] = [
 /// The folder in it that holds the record of all updates, if there is one.
 pub const UPDATES: &str = "updates";
 
+/// The folder in it that holds a sparse model.
+pub const MODEL: &str = "model";
+
 /// A run's folder.
 #[derive(Clone, Debug)]
 pub struct RunFolder(PathBuf);
@@ -50,6 +53,11 @@ impl RunFolder {
             if file.exists() {
                 fs::remove_file(&file).map_err(Error::io("remove", &file))?;
             }
+        }
+        // Nothing but the parts of a model are ever in it.
+        let model = folder.file(MODEL);
+        if model.join("part-00000.h5").exists() {
+            fs::remove_dir_all(&model).map_err(Error::io("remove", &model))?;
         }
         // Nothing but a record is ever in it.
         let updates = folder.file(UPDATES);

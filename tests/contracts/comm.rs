@@ -83,6 +83,53 @@ pub fn window_additions(comm: &dyn Comm) {
     window.close().unwrap();
 }
 
+/// Stretches in any order, several of them in one call.
+pub fn window_stretches(comm: &dyn Comm) {
+    let (size, rounds) = (comm.size(), 20);
+    let window = comm.window(&[comm.rank() as f32; 40]).unwrap();
+    let (places, width) = ([9, 0, 4], 3);
+    let delta: Vec<f32> = (1..=9).map(|value| value as f32).collect();
+    for _ in 0..rounds {
+        for owner in 0..size {
+            window.add_at(owner, &places, width, &delta).unwrap();
+        }
+    }
+    comm.barrier();
+    for owner in 0..size {
+        let (mut found, mut all) = ([0.0; 9], [0.0; 40]);
+        window.get_at(owner, &places, width, &mut found).unwrap();
+        window.get(owner, 0, &mut all).unwrap();
+        let (times, owner) = ((size * rounds) as f32, owner as f32);
+        let expected: Vec<f32> = delta.iter().map(|delta| owner + times * delta).collect();
+        assert_eq!(found[..], expected);
+        assert_eq!(all[27..30], expected[..3]);
+        assert_eq!(all[..3], expected[3..6]);
+        assert_eq!(all[12..15], expected[6..]);
+        assert!((3..12).chain(15..27).chain(30..40).all(|i| all[i] == owner));
+        window.get_at(0, &[], width, &mut []).unwrap();
+    }
+    comm.barrier();
+    window.close().unwrap();
+}
+
+/// Parts of different lengths, some of them empty.
+pub fn dealing(comm: &dyn Comm) {
+    let (rank, size) = (comm.rank() as u64, comm.size() as u64);
+    let count = |from: u64, to: u64| (from * to) % 5;
+    let word = |from: u64, to: u64, i: u64| (1000 * from + 10 * to + i) as u32;
+    for _ in 0..3 {
+        let counts: Vec<u64> = (0..size).map(|to| count(rank, to)).collect();
+        let words = |from: u64, to: u64| (0..count(from, to)).map(move |i| word(from, to, i));
+        let mine: Vec<u32> = (0..size).flat_map(|to| words(rank, to)).collect();
+        let from = comm.deal_counts(&counts);
+        assert!((0..size).all(|peer| from[peer as usize] == count(peer, rank)));
+        let mut got = vec![7; 3];
+        comm.deal(&mine, &counts, &from, &mut got);
+        let expected: Vec<u32> = (0..size).flat_map(|peer| words(peer, rank)).collect();
+        assert_eq!(got, expected);
+    }
+}
+
 /// On one node in shared memory, and else by messages.
 pub fn counters(comm: &dyn Comm) {
     for counters in [comm.counters(3).unwrap(), comm.far_counters(3).unwrap()] {

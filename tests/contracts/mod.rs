@@ -5,6 +5,7 @@ mod batch_norm;
 mod comm;
 mod exchange;
 pub mod sets;
+mod sparse;
 pub mod threads;
 
 use phalanx::comm::Comm;
@@ -13,7 +14,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 30] = [
+pub const CHECKS: [Check; 37] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -31,6 +32,14 @@ pub const CHECKS: [Check; 30] = [
     (
         "a window loses no concurrent addition",
         comm::window_additions,
+    ),
+    (
+        "stretches of a window are read and added to in one call",
+        comm::window_stretches,
+    ),
+    (
+        "every rank gets the parts that ranks have for it",
+        comm::dealing,
     ),
     ("a counter gives every number once", comm::counters),
     (
@@ -115,5 +124,25 @@ pub const CHECKS: [Check; 30] = [
     (
         "ranks with threads equal one rank of one thread with the whole batch",
         threads::ranks_with_threads_equal_one_rank,
+    ),
+    (
+        "sparse ranks in step equal the dense exchange",
+        sparse::owners_equal_the_dense_exchange,
+    ),
+    (
+        "sparse and reproducible: the same bits on any number of ranks",
+        sparse::reproducible_on_any_number_of_ranks,
+    ),
+    (
+        "sparse ranks in step send what their rows touch",
+        sparse::bytes_grow_with_rows_alone,
+    ),
+    (
+        "sparse ranks out of step take every row once and learn",
+        sparse::free_ranks_learn,
+    ),
+    (
+        "no sparse rank runs further ahead than the bound",
+        sparse::bounded_ranks_stay_close,
     ),
 ];

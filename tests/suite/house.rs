@@ -50,7 +50,7 @@ fn a_dependency_is_named_only_behind_its_door() {
         ("cudarc", "src/backend/cuda/"),
         ("hdf5", "src/h5.rs"),
         ("clap", "src/cli/"),
-        ("memmap2", "src/data/pixels.rs"),
+        ("memmap2", "src/data/"),
         ("indicatif", "src/observe/progress.rs"),
         ("signal_hook", "src/interrupt.rs"),
         ("env_logger", "src/logging.rs"),

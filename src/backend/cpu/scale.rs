@@ -3,16 +3,6 @@
 
 use super::has_avx2;
 
-/// Starts bringing `bytes` into the cache; changes nothing else.
-pub fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    for line in bytes.chunks(64) {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and cannot fault; SSE is part of x86-64.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
-    }
-}
-
 /// Scales bytes.
 pub fn bytes(pixels: &[u8], factor: f32, shift: f32, out: &mut [f32]) {
     #[cfg(target_arch = "x86_64")]

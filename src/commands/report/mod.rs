@@ -1,7 +1,9 @@
 //! What a training run writes down and prints about itself.
 
+mod ranks;
 mod result;
 
+pub(super) use ranks::RankSummary;
 pub(super) use result::Result;
 
 use serde::Serialize;

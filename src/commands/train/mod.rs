@@ -6,7 +6,7 @@ mod settings;
 pub(super) use plan::Plan;
 pub use settings::{BatchSize, Growth, Settings};
 
-use super::{replay, report, warn_if_crowded};
+use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
@@ -14,7 +14,8 @@ use crate::exchange::Exchange;
 use crate::nn;
 use crate::observe::{say, table};
 use crate::train::{
-    Goal, Inject, Journal, Noise, Parts, RankReport, RunFolder, Trainer, budget, readable, train,
+    Goal, Inject, Journal, Noise, Parts, RankReport, RankWork, RunFolder, Trainer, budget,
+    readable, train,
 };
 use crate::{Error, Result};
 
@@ -74,10 +75,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         on_nan: settings.on_nan,
     };
     let mut trainer = Trainer::new(comm, parts);
-    // Hosts may have different numbers of ranks: each is counted by its first one.
-    let mut hosts = [u64::from(comm.local_rank() == 0)];
-    comm.sum(&mut hosts);
-    let hosts = hosts[0] as usize;
+    let hosts = hosts(comm);
     trainer.inject = Inject::on(&settings.inject, comm)?;
 
     let start = || {
@@ -157,7 +155,15 @@ fn go<'c>(
     drop(journal);
 
     trainer.turn(Phase::Settle);
-    let ranks = RankReport::gather(comm, &trainer, settings.watched(), &outcome);
+    let work = RankWork {
+        times: &trainer.times,
+        conduct: &trainer.conduct,
+        skipped: trainer.skipped,
+        watched: settings.watched(),
+        own: outcome.own,
+        checksum: trainer.checksum(),
+    };
+    let ranks = RankReport::gather(comm, &work);
     let finish = |folder: &RunFolder| {
         trainer.turn(Phase::Write);
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;

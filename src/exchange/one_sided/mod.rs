@@ -17,15 +17,10 @@ use std::time::{Duration, Instant};
 
 use self::record::Recorder;
 use self::store::{Far, Near, Store};
-use super::{Arenas, Conduct, Exchange, FINISHED, Spent, Tail};
+use super::{Arenas, Clock, Conduct, Exchange, Spent, Tail};
 use crate::Result;
-use crate::comm::{Comm, Counters, Pause, block};
+use crate::comm::{Comm, block};
 use crate::optim::Mover;
-
-/// Counters: steps claimed by all, updates made by all, and then each rank's steps begun and steps ended.
-const CLAIMED: usize = 0;
-const UPDATES: usize = 1;
-const RANKS: usize = 2;
 
 /// Who holds the parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,19 +81,12 @@ pub struct OneSided<'c> {
     comm: &'c dyn Comm,
     alone: Box<dyn Comm>,
     store: Box<dyn Store>,
-    counters: Box<dyn Counters>,
+    clock: Clock<'c>,
     freedom: Freedom,
     params: Vec<f32>,
     grads: Vec<f32>,
-    /// What all counters were when last read.
-    counts: Vec<u64>,
-    /// The step that is being taken, and how many this rank has ended.
+    /// The step that is being taken.
     step: u64,
-    ended: u64,
-    /// Steps that the slowest rank had ended, and updates of all, when the parameters were last read.
-    slowest: u64,
-    updates: u64,
-    conduct: Conduct,
     recorder: Option<Recorder>,
 }
 
@@ -115,78 +103,30 @@ impl<'c> OneSided<'c> {
             true => Box::new(Near::new(comm, &params, freedom.racy)?),
             false => Box::new(Far::new(comm, &params, freedom.placement)?),
         };
-        let counts = vec![0; RANKS + 2 * comm.size()];
         let recorder = record.map(|folder| Recorder::create(folder, comm.rank()));
         Ok(Self {
             comm,
             alone: comm.split(comm.rank()),
             store,
-            counters: comm.counters(counts.len())?,
+            clock: Clock::new(comm, freedom.bound)?,
             freedom,
             grads: vec![0.0; params.len()],
             params,
-            counts,
             step: 0,
-            ended: 0,
-            slowest: 0,
-            updates: 0,
-            conduct: Conduct::default(),
             recorder: recorder.transpose()?,
         })
-    }
-
-    /// Of the other ranks, the steps that each has begun (0) or ended (1): the fewest.
-    fn least(&mut self, ended: usize) -> Result<u64> {
-        self.counters.read(&mut self.counts)?;
-        let ranks = self.counts[RANKS..].chunks_exact(2).enumerate();
-        let others = ranks.filter(|(rank, _)| *rank != self.comm.rank());
-        let steps = others.map(|(_, counts)| counts[ended]);
-        Ok(steps.min().unwrap_or(FINISHED))
-    }
-
-    /// Waits until every other rank has begun or ended so many steps.
-    fn wait(&mut self, ended: usize, steps: u64) -> Result<u64> {
-        let mut pause = Pause::default();
-        loop {
-            let least = self.least(ended)?;
-            if least >= steps {
-                return Ok(least);
-            }
-            pause.once();
-        }
-    }
-
-    fn count(&mut self, ended: usize, amount: u64) -> Result<u64> {
-        let mine = RANKS + 2 * self.comm.rank() + ended;
-        self.counters.add(mine, amount)
     }
 
     /// Makes this rank's update, from gradients at the rate `lr`; gives the time that it waited for others.
     fn update(&mut self, lr: f32, mover: &mut Mover) -> Result<Duration> {
         let divisor = match self.freedom.divide {
-            true => {
-                self.counters.read(&mut self.counts[..RANKS])?;
-                1 + self.counts[UPDATES].saturating_sub(self.updates)
-            }
+            true => 1 + self.clock.missed()?,
             false => 1,
         };
         mover.deltas(lr / divisor as f32, &self.params, &mut self.grads);
-        let begin = Instant::now();
-        if self.freedom.bound == Some(0) {
-            // In step: nobody's update may be in the parameters that others still have to read.
-            self.wait(0, self.ended + 1)?;
-        }
-        let waited = begin.elapsed();
-        let behind = self.ended.saturating_sub(self.slowest);
-        self.slowest = self.least(1)?;
-        let before = self.counters.add(UPDATES, 1)?;
-        self.store.add(&self.grads, &mut self.params)?;
-        let missed = before.saturating_sub(self.updates);
-        self.counters.read(&mut self.counts[..RANKS])?;
-        self.updates = self.counts[UPDATES];
-        self.conduct.behind.add(behind);
-        self.conduct.missed.add(missed);
-        self.conduct.updates += 1;
+        let waited = self.clock.in_step()?;
+        let (store, grads, params) = (&mut self.store, &self.grads, &mut self.params);
+        self.clock.update(|| store.add(grads, params))?;
         if let Some(recorder) = &mut self.recorder {
             recorder.write(self.step, divisor, self.store.versions())?;
         }
@@ -200,27 +140,15 @@ impl Exchange for OneSided<'_> {
     }
 
     fn claim(&mut self, claimed: u64) -> Result<u64> {
-        let first = self.counters.add(CLAIMED, 1)?;
-        let (size, rank) = (self.comm.size() as u64, self.comm.rank() as u64);
-        Ok(match self.freedom.bound {
-            // In step, ranks take turns: what they take at the same time is what ranks in step would share.
-            Some(0) if first < FINISHED => claimed * size + rank,
-            _ => first,
-        })
+        self.clock.claim(claimed)
     }
 
     fn ready(&mut self, step: u64) -> Result<Option<Duration>> {
         self.step = step;
         let start = Instant::now();
-        let least = self
-            .ended
-            .saturating_sub(self.freedom.bound.unwrap_or(u64::MAX));
-        if self.slowest < least {
-            self.slowest = self.wait(1, least)?;
-            self.updates = self.counts[UPDATES];
+        if self.clock.begin()? {
             self.store.pull(&mut self.params)?;
         }
-        self.count(0, 1)?;
         Ok(Some(start.elapsed()))
     }
 
@@ -243,24 +171,21 @@ impl Exchange for OneSided<'_> {
             0 => self.update(lr, mover)?,
             _ => Duration::ZERO,
         };
-        self.count(1, 1)?;
-        self.ended += 1;
+        self.clock.end()?;
         let exchange = start.elapsed().saturating_sub(wait);
         Ok((mine, Spent { exchange, wait }))
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.counters.add(CLAIMED, FINISHED).map(|_| ())
+        self.clock.finish()
     }
 
     fn leave(&mut self) -> Result<()> {
-        self.count(0, FINISHED)?;
-        self.count(1, FINISHED)?;
-        Ok(())
+        self.clock.leave()
     }
 
     fn conduct(&self) -> Conduct {
-        self.conduct.clone()
+        self.clock.conduct().clone()
     }
 
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
@@ -271,7 +196,7 @@ impl Exchange for OneSided<'_> {
         self.store.pull(&mut self.params)?;
         self.comm.barrier();
         self.store.close()?;
-        self.counters.close()?;
+        self.clock.close()?;
         Ok(self.params)
     }
 }

@@ -1,0 +1,267 @@
+//! One rank's side of training a sparse model: which rows, at which rate, and where the time goes.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use super::exchange::{Exchange, Picked, Work};
+use super::logistic::ClassWeights;
+use super::order::Order;
+use super::quality::{Quality, Summary};
+use crate::board::{Board, Phase};
+use crate::comm::{Comm, block};
+use crate::data::Steps;
+use crate::data::rows::RowSet;
+use crate::exchange::{Conduct, Spent};
+use crate::nn::Tally;
+use crate::optim::Schedule;
+use crate::train::{Inject, Moment, Times};
+use crate::{Error, Result};
+
+/// Rows that are evaluated at once.
+const CHUNK: usize = 4096;
+
+/// Rows of a set that are evaluated.
+#[derive(Clone)]
+pub struct Part<'a> {
+    /// The set.
+    pub set: &'a RowSet,
+    /// Which of its rows.
+    pub rows: Range<usize>,
+}
+
+/// What a rank trains with.
+pub struct Learner<'a> {
+    /// The training set, of whose first rows there are `steps`.
+    pub set: &'a RowSet,
+    /// How its rows are cut into steps.
+    pub steps: Steps,
+    /// In which order they come.
+    pub order: Order,
+    /// At which rate.
+    pub schedule: Schedule,
+    /// How much rows count.
+    pub classes: ClassWeights,
+    /// Whether gradients of a step that ranks take together are added up, not averaged.
+    pub sum: bool,
+    /// Parts that such a step is computed in, so that its sums do not depend on the number of ranks.
+    pub shards: Option<usize>,
+    /// Where the time went.
+    pub times: Times,
+    /// Bytes sent by messages.
+    pub sent: u64,
+    /// How this rank's updates were among those of others.
+    pub conduct: Conduct,
+    /// Where this rank shows what it does.
+    pub board: Option<Rc<Board>>,
+    /// Faults on demand.
+    pub inject: Vec<Inject>,
+    /// Steps claimed.
+    claimed: u64,
+    /// The sum of rates before a step.
+    summed: (u64, f64),
+    /// The rows of the next step, where it is known.
+    ahead: Option<(u64, Picked)>,
+}
+
+/// What is chosen before training starts.
+pub struct Parts<'a> {
+    /// See [`Learner`].
+    pub set: &'a RowSet,
+    /// See [`Learner`].
+    pub steps: Steps,
+    /// See [`Learner`].
+    pub order: Order,
+    /// See [`Learner`].
+    pub schedule: Schedule,
+    /// See [`Learner`].
+    pub classes: ClassWeights,
+    /// See [`Learner`].
+    pub sum: bool,
+    /// See [`Learner`].
+    pub shards: Option<usize>,
+}
+
+impl<'a> Learner<'a> {
+    /// Nothing learnt yet.
+    pub fn new(parts: Parts<'a>) -> Self {
+        Self {
+            set: parts.set,
+            steps: parts.steps,
+            order: parts.order,
+            schedule: parts.schedule,
+            classes: parts.classes,
+            sum: parts.sum,
+            shards: parts.shards,
+            times: Times::start(),
+            sent: 0,
+            conduct: Conduct::default(),
+            board: None,
+            inject: Vec::new(),
+            claimed: 0,
+            summed: (0, 0.0),
+            ahead: None,
+        }
+    }
+
+    /// Shows on the board what this rank begins to do.
+    pub fn turn(&self, phase: Phase) {
+        if let Some(board) = &self.board {
+            board.turn(phase);
+        }
+    }
+
+    /// Where the run is after `taken` steps.
+    pub fn moment(&self, taken: u64) -> Moment {
+        let last = taken.saturating_sub(1);
+        Moment {
+            step: taken,
+            total: self.steps.total(),
+            epoch: self.steps.epochs(taken),
+            samples: self.steps.seen(taken),
+            lr: self.schedule.at(last, &self.steps),
+            batch: self.steps.batch(last),
+            noise_scale: None,
+        }
+    }
+
+    /// Claims a step, if one is left.
+    pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
+        let step = exchange.claim(self.claimed)?;
+        self.claimed += 1;
+        Ok((step < self.steps.total()).then_some(step))
+    }
+
+    /// Takes `step`; gives the tally of all ranks that took it, from before they learnt.
+    pub fn step(
+        &mut self,
+        comm: &dyn Comm,
+        exchange: &mut dyn Exchange,
+        step: u64,
+    ) -> Result<Tally> {
+        let start = Instant::now();
+        self.show(step, Phase::Exchange);
+        let together = exchange.is_together();
+        let samples = self.order.rows(step, &self.steps).len();
+        let mine = match self.ahead.take() {
+            Some((known, picked)) if known == step => picked,
+            _ => self.rows(comm, together, step),
+        };
+        let following = (together && step + 1 < self.steps.total()).then_some(step + 1);
+        self.ahead = following.map(|step| (step, self.rows(comm, together, step)));
+        let lr = self.schedule.at(step, &self.steps);
+        let unit = if together { 1.0 } else { samples as f64 };
+        let time = self.time(step, together);
+        let work = Work {
+            set: self.set,
+            rows: &mine,
+            next: self.ahead.as_ref().map(|(_, picked)| picked),
+            step,
+            lr,
+            time: time as f32,
+            time_after: (time + f64::from(lr) * unit) as f32,
+            samples,
+            scale: match self.sum {
+                true => 1.0,
+                false => 1.0 / samples as f32,
+            },
+            classes: self.classes,
+        };
+        let picked = Instant::now();
+        let waited = exchange.fetch(&work)?;
+        let fetched = Instant::now();
+        self.show(step, Phase::Compute);
+        let tally = exchange.learn(&work)?;
+        for fault in &self.inject {
+            fault.strike(step + 1, fetched);
+        }
+        let learnt = Instant::now();
+        self.show(step, Phase::Exchange);
+        let agreed = exchange.agree(&work, tally)?;
+        let wait = waited + agreed.wait;
+        let spent = Spent {
+            exchange: (fetched - picked + learnt.elapsed()).saturating_sub(wait),
+            wait,
+        };
+        let compute = (picked - start) + (learnt - fetched);
+        self.times.add(Duration::ZERO, compute, spent, tally.count);
+        self.sent += agreed.sent;
+        Ok(agreed.tally)
+    }
+
+    /// This rank's rows of `step`.
+    fn rows(&mut self, comm: &dyn Comm, together: bool, step: u64) -> Picked {
+        let all = self.order.rows(step, &self.steps);
+        if !together {
+            return all;
+        }
+        let (size, rank) = (comm.size(), comm.rank());
+        let shards = self.shards.unwrap_or(size);
+        let (each, n) = (shards / size, all.len());
+        let [first, last] = [rank * each, (rank + 1) * each - 1].map(|i| block(n, shards, i));
+        all.part(first.start..last.end)
+    }
+
+    /// Shows on the board what this rank begins to do in `step`.
+    fn show(&self, step: u64, phase: Phase) {
+        if let Some(board) = &self.board {
+            board.mark(step + 1, phase);
+        }
+    }
+
+    /// The sum of rates before `step`, which is not before one that was asked for earlier: of each step, or of each of its
+    /// rows where they are learnt from one by one.
+    pub fn time(&mut self, step: u64, together: bool) -> f64 {
+        while self.summed.0 < step {
+            let unit = match together {
+                true => 1.0,
+                false => self.steps.place(self.summed.0).positions.len() as f64,
+            };
+            self.summed.1 += f64::from(self.schedule.at(self.summed.0, &self.steps)) * unit;
+            self.summed.0 += 1;
+        }
+        self.summed.1
+    }
+
+    /// How good the weights are as they are now on `part`: this rank's block of it if all `comm` evaluate together, and then
+    /// *collective*; all of it otherwise.
+    pub fn evaluate(
+        &mut self,
+        comm: Option<&dyn Comm>,
+        exchange: &mut dyn Exchange,
+        part: &Part,
+    ) -> Result<Summary> {
+        let start = Instant::now();
+        let (size, rank) = comm.map_or((1, 0), |comm| (comm.size(), comm.rank()));
+        let all = part.rows.len();
+        let mine = block(all, size, rank);
+        // Ranks that answer each other do so equally often.
+        let rounds = all.div_ceil(size).div_ceil(CHUNK);
+        let (mut quality, mut logits) = (Quality::default(), Vec::new());
+        for round in 0..rounds {
+            self.turn(Phase::Evaluate);
+            let begin = (mine.start + round * CHUNK).min(mine.end);
+            let range = begin..(begin + CHUNK).min(mine.end);
+            let range = part.rows.start + range.start..part.rows.start + range.end;
+            exchange.logits(part.set, range.clone(), &mut logits)?;
+            let pairs = logits.iter().zip(part.set.rows(range));
+            pairs.for_each(|(&logit, row)| quality.add(logit, row.label));
+        }
+        if let Some(comm) = comm {
+            self.turn(Phase::Wait);
+            quality.merge_over(comm);
+        }
+        self.times.evaluate += start.elapsed();
+        let diverged = |value: f64| Error::Diverged {
+            what: format!("the logit of a row of {}", part.set.path.display()),
+            value,
+            step: self.claimed,
+            rank: None,
+            lr: self.schedule.at(self.claimed, &self.steps),
+        };
+        match quality.summary() {
+            Some(summary) if quality.not_finite() == 0 => Ok(summary),
+            _ => Err(diverged(f64::NAN)),
+        }
+    }
+}

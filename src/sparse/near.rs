@@ -1,0 +1,326 @@
+//! Asynchronous on one node: weights once in shared memory, read and written by every rank without locks, as in Hogwild!
+//! (Niu, Recht, Ré and Wright, 2011).
+//!
+//! Each row is learnt from at once. Its features' lines of memory are asked for some rows ahead. A plain load and a plain
+//! store make an update: of two at the same moment one may be lost, which rare features seldom meet. Features that are in many
+//! rows, and the bias, are moved in copies of each rank's own ([`Copies`]), which are added up exactly.
+//!
+//! Cost of a row: one line of memory for each feature that is neither hot nor in the cache; of a merge, 8·W bytes for each of
+//! up to 1024 hot features.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
+use super::hot::{Copies, HotFeatures};
+use super::logistic::note;
+use super::rule::Move;
+use crate::Result;
+use crate::backend::cpu::prefetch_line;
+use crate::comm::{Comm, Shared, block};
+use crate::data::rows::{Row, RowSet};
+use crate::exchange::{Clock, Conduct};
+use crate::nn::Tally;
+
+/// Rows whose features are asked for while as many are learnt from.
+const GROUP: usize = 8;
+/// Rows from one merge of copies to the next, later in a run. In the beginning, when weights move most, there are fewer.
+const PERIOD: u64 = 512;
+
+/// The floats of a feature.
+type Cell<const W: usize> = [AtomicU32; W];
+
+/// Weights in the shared memory of one node.
+pub(super) struct Near<'c, M, const W: usize> {
+    comm: &'c dyn Comm,
+    features: usize,
+    memory: Shared,
+    hot: HotFeatures,
+    /// Of hot features, and of the bias behind them.
+    copies: Copies<W>,
+    clock: Clock<'c>,
+    /// As it was in the last step.
+    rule: M,
+    /// The sum of rates of this rank's own rows, by which its copies are pulled to zero.
+    own_time: f32,
+    /// Rows learnt from, in all and since the last merge.
+    rows: u64,
+    since: u64,
+}
+
+/// Rows whose features have been asked for.
+struct Group<'a, const W: usize> {
+    rows: Vec<Row<'a>>,
+    cells: Vec<&'a Cell<W>>,
+    /// Which of the cells are copies.
+    copied: Vec<bool>,
+}
+
+#[inline(always)]
+fn load<const W: usize>(cell: &Cell<W>) -> [f32; W] {
+    std::array::from_fn(|i| f32::from_bits(cell[i].load(Ordering::Relaxed)))
+}
+
+#[inline(always)]
+fn store<const W: usize>(cell: &Cell<W>, state: [f32; W]) {
+    for (cell, value) in cell.iter().zip(state) {
+        cell.store(value.to_bits(), Ordering::Relaxed);
+    }
+}
+
+impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
+    /// Weights of zero for the features of `set`; all ranks are on one node; *collective*.
+    pub(super) fn new(
+        comm: &'c dyn Comm,
+        set: &RowSet,
+        rule: M,
+        bound: Option<u64>,
+    ) -> Result<Self> {
+        let features = set.about.features;
+        let cells = if comm.rank() == 0 { features * W } else { 0 };
+        // A rank alone fights with nobody.
+        let hot = match comm.size() {
+            1 => HotFeatures::none(),
+            _ => HotFeatures::find(set),
+        };
+        Ok(Self {
+            comm,
+            features,
+            memory: comm.shared(cells)?,
+            copies: Copies::new(comm, hot.features().len() + 1, M::TIME)?,
+            hot,
+            clock: Clock::new(comm, bound)?,
+            rule,
+            own_time: 0.0,
+            rows: 0,
+            since: 0,
+        })
+    }
+
+    /// The rule for copies.
+    fn own_rule(&self) -> M {
+        self.rule.at_time(self.own_time)
+    }
+
+    fn cold(&self) -> &[Cell<W>] {
+        self.memory.of(0).as_chunks().0
+    }
+
+    /// Where a feature is kept, and whether that is a copy.
+    #[inline(always)]
+    fn cell<'a>(
+        &'a self,
+        (cold, copies): (&'a [Cell<W>], &'a [Cell<W>]),
+        feature: u32,
+    ) -> Option<(&'a Cell<W>, bool)> {
+        match self.hot.slot(feature) {
+            Some(slot) => Some((&copies[slot], true)),
+            None => cold.get(feature as usize).map(|cell| (cell, false)),
+        }
+    }
+
+    /// Asks for the features of the next rows; gives the first that is none.
+    fn prepare<'a>(
+        &'a self,
+        rows: &mut dyn Iterator<Item = Row<'a>>,
+        group: &mut Group<'a, W>,
+    ) -> Option<(usize, u32)> {
+        group.rows.clear();
+        group.cells.clear();
+        group.copied.clear();
+        let places = (self.cold(), self.copies.cells());
+        for row in rows.take(GROUP) {
+            for &feature in row.indices {
+                let Some((cell, copied)) = self.cell(places, feature) else {
+                    return Some((group.rows.len(), feature));
+                };
+                prefetch_line(cell);
+                group.cells.push(cell);
+                if M::TIME.is_some() {
+                    group.copied.push(copied);
+                }
+            }
+            group.rows.push(row);
+        }
+        None
+    }
+
+    /// Learns from the rows of a group; gives the first whose logit is no finite number.
+    fn learn_group(
+        &self,
+        work: &Work,
+        group: &Group<W>,
+        weights: &mut Vec<f32>,
+        tally: &mut Tally,
+    ) -> Option<(usize, f32)> {
+        let (rule, own) = (self.rule, self.own_rule());
+        let bias = &self.copies.cells()[self.hot.features().len()];
+        let mut begin = 0;
+        for (number, row) in group.rows.iter().enumerate() {
+            let range = begin..begin + row.indices.len();
+            begin = range.end;
+            let cells = &group.cells[range.clone()];
+            let rule_of = |i: usize| match M::TIME.is_some() && group.copied[range.start + i] {
+                true => own,
+                false => rule,
+            };
+            let value = |i: usize| row.values.map_or(1.0, |values| values[i]);
+            let offset = own.weight(load(bias));
+            let mut logit = offset;
+            weights.clear();
+            for (i, cell) in cells.iter().enumerate() {
+                let weight = rule_of(i).weight(load(cell));
+                weights.push(weight);
+                logit += weight * value(i);
+            }
+            if !logit.is_finite() {
+                return Some((number, logit));
+            }
+            let slope = work.classes.of(row.label) * note(tally, logit, row.label);
+            for (i, (cell, &weight)) in cells.iter().zip(&*weights).enumerate() {
+                let gradient = slope * value(i);
+                store(cell, rule_of(i).moved(load(cell), weight, gradient));
+            }
+            store(bias, own.moved(load(bias), offset, slope));
+        }
+        None
+    }
+
+    /// Learns from all rows of `work`, in order.
+    fn learn_all(&mut self, work: &Work) -> Result<Tally> {
+        let empty = || Group {
+            rows: Vec::with_capacity(GROUP),
+            cells: Vec::new(),
+            copied: Vec::new(),
+        };
+        self.rule = self.rule.at(work.lr, work.time);
+        let (mut tally, mut weights) = (Tally::default(), Vec::new());
+        let (mut since, mut done) = (self.since, 0);
+        {
+            let mut rows = work.rows.iter(work.set);
+            let (mut group, mut ahead) = (empty(), empty());
+            let mut bad = self.prepare(&mut *rows, &mut group);
+            loop {
+                if let Some((row, feature)) = bad {
+                    let row = work.rows.number(done + row);
+                    return Err(no_such_feature(work.set, row, feature));
+                }
+                if group.rows.is_empty() {
+                    break;
+                }
+                bad = self.prepare(&mut *rows, &mut ahead);
+                if let Some((row, logit)) = self.learn_group(work, &group, &mut weights, &mut tally)
+                {
+                    let row = work.rows.number(done + row);
+                    return Err(no_number(work, row, logit));
+                }
+                done += group.rows.len();
+                since += group.rows.len() as u64;
+                let period = PERIOD.min(GROUP as u64 + (self.rows + done as u64) / 16);
+                if since >= period && self.comm.size() > 1 {
+                    self.copies.merge();
+                    since = 0;
+                }
+                if bad.is_some() {
+                    group.rows.clear();
+                } else {
+                    std::mem::swap(&mut group, &mut ahead);
+                }
+            }
+        }
+        self.since = since;
+        self.rows += done as u64;
+        self.own_time += work.lr * done as f32;
+        Ok(tally)
+    }
+}
+
+impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
+    fn is_together(&self) -> bool {
+        false
+    }
+
+    fn claim(&mut self, claimed: u64) -> Result<u64> {
+        self.clock.claim(claimed)
+    }
+
+    fn fetch(&mut self, _work: &Work) -> Result<Duration> {
+        let start = Instant::now();
+        self.clock.begin()?;
+        Ok(start.elapsed())
+    }
+
+    fn learn(&mut self, work: &Work) -> Result<Tally> {
+        self.learn_all(work)
+    }
+
+    fn agree(&mut self, _work: &Work, tally: Tally) -> Result<Agreed> {
+        let wait = self.clock.in_step()?;
+        self.clock.update(|| Ok(()))?;
+        self.clock.end()?;
+        Ok(Agreed {
+            tally,
+            wait,
+            sent: 0,
+        })
+    }
+
+    fn logits(&mut self, rows: &RowSet, range: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
+        out.clear();
+        self.copies.merge();
+        let (rule, own) = (self.rule, self.own_rule());
+        let places = (self.cold(), self.copies.cells());
+        let bias = own.weight(load(&places.1[self.hot.features().len()]));
+        for (number, row) in rows.rows(range.clone()).enumerate() {
+            let mut logit = bias;
+            for (i, &feature) in row.indices.iter().enumerate() {
+                let Some((cell, copied)) = self.cell(places, feature) else {
+                    return Err(no_such_feature(rows, range.start + number, feature));
+                };
+                let weight = if copied { own } else { rule }.weight(load(cell));
+                logit += weight * row.values.map_or(1.0, |values| values[i]);
+            }
+            out.push(logit);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.clock.finish()
+    }
+
+    fn leave(&mut self, time: f32) -> Result<()> {
+        self.copies.merge();
+        self.rule = self.rule.at_time(time);
+        self.clock.leave()
+    }
+
+    fn conduct(&self) -> Conduct {
+        self.clock.conduct().clone()
+    }
+
+    fn weights(&mut self, weights: &mut Vec<f32>) -> Result<()> {
+        self.comm.barrier();
+        self.copies.merge();
+        let (rule, own) = (self.rule, self.own_rule());
+        let (size, rank) = (self.comm.size(), self.comm.rank());
+        let mine = block(self.features + 1, size, rank);
+        let cold = &self.cold()[mine.start..mine.end.min(self.features)];
+        weights.clear();
+        weights.extend(cold.iter().map(|cell| rule.weight(load(cell))));
+        weights.resize(mine.len(), 0.0);
+        let hot = self.hot.features().iter().map(|&feature| feature as usize);
+        let copied = hot.chain([self.features]).zip(self.copies.cells());
+        for (feature, cell) in copied.filter(|(feature, _)| mine.contains(feature)) {
+            weights[feature - mine.start] = own.weight(load(cell));
+        }
+        Ok(())
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        self.memory.close()?;
+        self.copies.close()?;
+        self.clock.close()
+    }
+}
