@@ -28,6 +28,7 @@
 //! | [`backend`] | the layers' arithmetic | `std::arch` |
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
+//! | [`sparse`] | wide sparse logistic regression: how good its predictions are | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |

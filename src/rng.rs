@@ -36,6 +36,11 @@ impl Stream {
         (self.bits() >> 40) as f32 * (1.0 / (1u32 << 24) as f32)
     }
 
+    /// Uniform in `0.0..1.0`, in steps of 2⁻⁵³.
+    pub fn fraction(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
     /// Uniform in `low..high`.
     pub fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.uniform()

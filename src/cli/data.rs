@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::positive;
+use super::{below_one, positive};
 use crate::commands::data::Action;
+use crate::data::rows::MOST_FEATURES;
 use crate::data::synthetic::{Amount, Kind};
-use crate::data::{Shape, idx, split};
+use crate::data::{Shape, clicks, idx, split};
 
 /// Make, import, describe and split data sets.
 ///
@@ -70,6 +71,39 @@ pub(super) enum Make {
         #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
         classes: u32,
     },
+    /// Click logs: sparse rows of 39 features each, with the skew of real logs and a true model that is known.
+    ///
+    /// A row has 13 columns of numbers in buckets and 26 of words, with as many different ones as in Criteo's Kaggle set, some
+    /// of them very often and most hardly ever (Zipf's law, exponent 1.1). Labels are drawn from a logistic model that is linear in
+    /// the features; the set knows the log loss of that model, which nobody can beat. Under mpirun, ranks share the work.
+    Clicks(ClicksArgs),
+}
+
+#[derive(Args)]
+pub(super) struct ClicksArgs {
+    /// The folder to make, of shards with 262144 rows each.
+    out: PathBuf,
+    /// Number of rows.
+    #[arg(long, short = 'n', value_name = "N", default_value = "1000000", value_parser = positive)]
+    rows: usize,
+    /// Number of features; where values are more, rare ones share them.
+    #[arg(long, value_name = "N", default_value = "33762578", value_parser = features)]
+    features: usize,
+    /// As --features with two to the power of N.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=32), conflicts_with = "features")]
+    bits: Option<u32>,
+    /// Share of the rows that are positive, nearly.
+    #[arg(long, value_name = "X", default_value = "0.25", value_parser = below_one)]
+    positives: f64,
+    /// The key of all randomness: of the true model, and of the rows.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Number of the first row: give a test set the numbers behind the training set's.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    first: u64,
+    /// Replace an existing set.
+    #[arg(long)]
+    force: bool,
 }
 
 #[derive(Args)]
@@ -126,6 +160,11 @@ pub(super) enum Import {
 }
 
 impl Data {
+    /// Whether ranks can share the work.
+    pub(super) fn takes_ranks(&self) -> bool {
+        matches!(self, Self::Make(Make::Clicks(_)))
+    }
+
     pub(super) fn resolve(self) -> Action {
         match self {
             Self::Make(make) => make.resolve(),
@@ -168,6 +207,7 @@ impl Make {
                 shape,
                 classes,
             } => (Kind::Images { shape, classes }, amount, out),
+            Self::Clicks(typed) => return typed.resolve(),
         };
         let AmountArgs {
             samples,
@@ -186,6 +226,23 @@ impl Make {
                 force,
             },
             out,
+        }
+    }
+}
+
+impl ClicksArgs {
+    fn resolve(self) -> Action {
+        Action::MakeClicks {
+            options: clicks::Options {
+                rows: self.rows,
+                features: self.bits.map_or(self.features, |bits| 1 << bits),
+                seed: self.seed,
+                first: self.first,
+                shard: clicks::SHARD,
+                positives: self.positives,
+                force: self.force,
+            },
+            out: self.out,
         }
     }
 }
@@ -224,6 +281,13 @@ impl Import {
                 }
             }
         }
+    }
+}
+
+fn features(text: &str) -> Result<usize, String> {
+    match positive(text)? {
+        number if number > MOST_FEATURES => Err(format!("must be at most {MOST_FEATURES}")),
+        number => Ok(number),
     }
 }
 

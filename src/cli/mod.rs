@@ -70,8 +70,8 @@ pub fn parse() -> Result<Command> {
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
-        Typed::Data(_) if launch.size > 1 => Err(Error::Usage(
-            "`phalanx data` works in one process: start it without mpirun".into(),
+        Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+            "this command works in one process: start it without mpirun".into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),

@@ -3,8 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use crate::Result;
+use crate::comm::Comm;
+use crate::data::rows::RowSet;
 use crate::data::synthetic::{self, Amount, Kind};
-use crate::data::{Dataset, cifar, describe, idx, split};
+use crate::data::{Dataset, cifar, clicks, describe, idx, split};
 use crate::observe::{say, table};
 
 /// What to do with which files.
@@ -15,6 +17,13 @@ pub enum Action {
         kind: Kind,
         /// How much of it.
         amount: Amount,
+        /// Where to.
+        out: PathBuf,
+    },
+    /// Make click logs.
+    MakeClicks {
+        /// What to make.
+        options: clicks::Options,
         /// Where to.
         out: PathBuf,
     },
@@ -58,9 +67,13 @@ pub enum Action {
 /// Classes whose counts are shown one by one.
 const SHOWN: usize = 50;
 
-/// Does it and says what came of it.
-pub fn run(action: &Action) -> Result<()> {
+/// Does it and says what came of it; *collective*. What ranks cannot share is done by a single one.
+pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
     match action {
+        Action::MakeClicks { options, out } => {
+            clicks::make(comm, *options, out)?;
+            made_rows(comm, out)
+        }
         Action::Make { kind, amount, out } => {
             synthetic::make(*kind, *amount, out)?;
             made(out)
@@ -109,6 +122,28 @@ fn made(path: &Path) -> Result<()> {
         data.len(),
         data.shape,
         data.classes
+    ));
+    Ok(())
+}
+
+fn made_rows(comm: &dyn Comm, path: &Path) -> Result<()> {
+    if comm.rank() > 0 {
+        return Ok(());
+    }
+    let set = RowSet::open(path)?;
+    let files = match set.files().count() {
+        1 => "1 shard".into(),
+        count => format!("{count} shards"),
+    };
+    let best = match set.about.best_loss {
+        Some(loss) => format!(", best log loss {loss:.5}"),
+        None => String::new(),
+    };
+    say(&format!(
+        "{}: {} rows of {} features{best}, in {files}",
+        path.display(),
+        set.len(),
+        set.about.features
     ));
     Ok(())
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::one_blas_thread;
-use crate::comm::{Comm, Launch, MpiComm, abort, cores};
+use crate::comm::{Comm, Launch, MpiComm, abort, cores, threads_of_one_rank};
 use crate::{Error, Result, cli, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
@@ -55,7 +55,11 @@ pub fn main() -> ExitCode {
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();
-            data::run(&action)
+            match launch.size {
+                // Without a launcher there is no need for MPI, nor for a place where it works.
+                1 => data::run(&threads_of_one_rank(1)[0], &action),
+                _ => with_ranks(|comm| data::run(comm, &action)),
+            }
         }
     });
     match outcome {

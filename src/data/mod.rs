@@ -3,6 +3,7 @@
 
 mod augment;
 pub mod cifar;
+pub mod clicks;
 pub mod describe;
 pub mod digits;
 pub mod idx;

@@ -203,7 +203,8 @@ impl Quality {
 /// The bin of a logit; never falls where the logit rises.
 ///
 /// Around 0 a bin is 2.4·10⁻⁴ wide, at 8 four times that, at 80 a hundred times: fine where predictions are, and there is
-/// none so far out that it had no bin. Logits with a deviation of 1 then have some 10⁻⁴ of their pairs inside bins.
+/// none so far out that it had no bin. For a million normal logits with a deviation of 1 the error of the area is at most
+/// 3.5·10⁻⁵.
 fn bin(logit: f64) -> usize {
     // Each operation keeps the order of its operands, rounding included.
     let out = 1.0 - HALF / (HALF + logit.abs());

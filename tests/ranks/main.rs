@@ -10,6 +10,7 @@ mod bad_data;
 mod bad_input;
 mod bad_sets;
 mod between;
+mod clicks;
 #[path = "../contracts/mod.rs"]
 mod contracts;
 mod doctor;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         .chain(&agreement::JOBS)
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
+        .chain(&clicks::JOBS)
         .chain(&augmented::JOBS)
         .chain(&published::JOBS)
         .chain(&doctor::JOBS)

@@ -230,11 +230,16 @@ fn making_and_describing_a_set_tells_what_is_in_it() {
 
 #[test]
 fn an_interrupted_command_leaves_nothing_behind() {
-    for signal in ["INT", "TERM"] {
+    let commands = [
+        ("INT", "data make digits set.h5 --samples 100000000"),
+        ("TERM", "data make digits set.h5 --samples 100000000"),
+        ("TERM", "data make clicks set --rows 100000000"),
+    ];
+    for (signal, words) in commands {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
         command
-            .args(["data", "make", "digits", "set.h5", "--samples", "100000000"])
+            .args(words.split_whitespace())
             .current_dir(folder.path());
         let child = command
             .stdout(Stdio::piped())
@@ -261,6 +266,51 @@ fn an_interrupted_command_leaves_nothing_behind() {
             "no file, whole or half"
         );
     }
+}
+
+#[test]
+fn click_logs_are_made_with_as_many_features_as_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &str| {
+        let output = phalanx(folder.path(), &format!("data make clicks {words}"));
+        let all = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code().unwrap(), all)
+    };
+    let cases = [
+        (
+            "a --rows 100",
+            0,
+            "a: 100 rows of 33762578 features, best log loss 0.4",
+        ),
+        (
+            "b --rows 100 --bits 10 --positives 0.5",
+            0,
+            "1024 features, best log loss 0.5",
+        ),
+        (
+            "c --rows 100 --features 1000 --first 100",
+            0,
+            "1000 features",
+        ),
+        ("c --rows 100", 1, "c exists already"),
+        ("d --bits 10 --features 1000", 2, "cannot be used with"),
+        ("d --features 4294967297", 2, "must be at most 4294967296"),
+        ("d --bits 33", 2, "33 is not in 0..=32"),
+        ("d --positives 1", 2, "below 1"),
+        (
+            "d --first 18446744073709551615",
+            2,
+            "there are no 1000000 rows from number",
+        ),
+    ];
+    for (words, code, fact) in cases {
+        let (got, output) = run(words);
+        assert!(
+            got == code && output.contains(fact),
+            "{words}: {got}\n{output}"
+        );
+    }
+    assert!(!folder.path().join("d").exists());
 }
 
 #[test]

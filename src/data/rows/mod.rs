@@ -4,9 +4,11 @@ mod block;
 mod mapped;
 mod set;
 mod shard;
+mod together;
 
 pub use block::Block;
 pub use set::{About, RowSet, SetFolder};
+pub use together::write_together;
 
 /// The format's name in the files.
 const FORMAT: &str = "phalanx rows";

@@ -19,7 +19,8 @@ pub struct About {
     pub provenance: String,
     /// How text became features, in a form that can be compared: sets of one encoding fit together. May be empty.
     pub encoding: String,
-    /// The log loss of the model that made the labels, where it is known: nobody can do better.
+    /// The mean log loss of the model that made the labels, on the rows of a shard or set, where it is known: nobody can
+    /// do better.
     pub best_loss: Option<f64>,
 }
 
@@ -42,7 +43,10 @@ impl RowSet {
             let (about, shard) = Shard::open(&file, first)?;
             let set = set.get_or_insert_with(|| Self {
                 path: path.to_path_buf(),
-                about: about.clone(),
+                about: About {
+                    best_loss: Some(0.0),
+                    ..about.clone()
+                },
                 shards: Vec::new(),
                 len: 0,
             });
@@ -54,10 +58,13 @@ impl RowSet {
                 &format!("encoding of {}", file.display()),
                 (&set.about.encoding, &about.encoding),
             )?;
+            // A sum over rows until all shards are there; known of the set if it is known of every shard.
+            let losses = set.about.best_loss.zip(about.best_loss);
+            set.about.best_loss = losses.map(|(sum, mean)| sum + mean * shard.len() as f64);
             set.len += shard.len();
             set.shards.push(shard);
         }
-        let set = set.expect("a set has at least one shard");
+        let mut set = set.expect("a set has at least one shard");
         if set.len == 0 {
             return Err(Error::file(
                 path,
@@ -65,6 +72,7 @@ impl RowSet {
                 "make or import the set again",
             ));
         }
+        set.about.best_loss = set.about.best_loss.map(|sum| sum / set.len as f64);
         Ok(set)
     }
 
