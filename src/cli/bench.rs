@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::choice::{self, ModelArgs};
+use super::data::features;
 use super::exchange::ExchangeArgs;
-use super::{positive, positive_real, threads};
-use crate::commands::bench::{Settings, exchange, train};
+use super::sparse::{SparseExchange, SparseOptimizer};
+use super::{positive, positive_real, rate, threads};
+use crate::commands::bench::{Settings, exchange, sparse, train};
 use crate::train::Inject;
 use crate::{Error, Result};
 
@@ -16,6 +18,7 @@ use crate::{Error, Result};
 pub(super) enum Bench {
     Train(BenchTrain),
     Exchange(BenchExchange),
+    Sparse(BenchSparse),
 }
 
 /// The time of each exchange without any training; start it under mpirun with the ranks to measure.
@@ -45,6 +48,52 @@ pub(super) struct BenchExchange {
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
     /// Print a line of JSON for each row instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Rows a second of sparse logistic regression; start it under mpirun with the ranks to measure.
+///
+/// Each exchange runs over the data some times, in turns with the others; medians are printed. One-sided on one node, it is
+/// compared with its limit: the same memory moved in the same order, with nothing computed.
+#[derive(Args)]
+pub(super) struct BenchSparse {
+    /// The data set [default: synthetic clicks, made in memory's reach and removed again].
+    #[arg(long, value_name = "DATA")]
+    data: Option<PathBuf>,
+    /// A test set, whose log loss after one pass is told too.
+    #[arg(long, value_name = "DATA", requires = "data")]
+    test: Option<PathBuf>,
+    /// Rows to make.
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = positive, conflicts_with = "data")]
+    rows: usize,
+    /// Features to make.
+    #[arg(long, value_name = "N", default_value = "33762578", value_parser = features, conflicts_with = "data")]
+    features: usize,
+    /// Which exchanges to measure.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "one-sided,owners"
+    )]
+    exchanges: Vec<SparseExchange>,
+    /// How gradients become updates.
+    #[arg(long, value_enum, default_value_t = SparseOptimizer::Adagrad)]
+    optimizer: SparseOptimizer,
+    /// Learning rate.
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = rate)]
+    lr: f32,
+    /// Rows that a rank takes at once, one-sided.
+    #[arg(long, value_name = "N", default_value = "256", value_parser = positive)]
+    batch: usize,
+    /// Rows of a step over all ranks, in step.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = positive)]
+    global_batch: usize,
+    /// Times that each is measured.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = positive)]
+    rounds: usize,
+    /// Print a line of JSON for each exchange instead of a table.
     #[arg(long)]
     json: bool,
 }
@@ -117,10 +166,33 @@ pub(super) struct BenchTrain {
     json: bool,
 }
 
+impl BenchSparse {
+    fn resolve(self) -> sparse::Settings {
+        sparse::Settings {
+            data: self.data,
+            test: self.test,
+            rows: self.rows,
+            features: self.features,
+            kinds: self
+                .exchanges
+                .into_iter()
+                .map(SparseExchange::kind)
+                .collect(),
+            rule: self.optimizer.rule(0.0, 0.0, 1.0),
+            lr: self.lr,
+            batch: self.batch,
+            global_batch: self.global_batch,
+            rounds: self.rounds,
+            json: self.json,
+        }
+    }
+}
+
 impl Bench {
     pub(super) fn resolve(self) -> Result<Settings> {
         let typed = match self {
             Self::Train(typed) => typed,
+            Self::Sparse(typed) => return Ok(Settings::Sparse(typed.resolve())),
             Self::Exchange(typed) => {
                 return Ok(Settings::Exchange(exchange::Settings {
                     sizes: typed.sizes,

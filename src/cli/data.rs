@@ -284,7 +284,7 @@ impl Import {
     }
 }
 
-fn features(text: &str) -> Result<usize, String> {
+pub(super) fn features(text: &str) -> Result<usize, String> {
     match positive(text)? {
         number if number > MOST_FEATURES => Err(format!("must be at most {MOST_FEATURES}")),
         number => Ok(number),

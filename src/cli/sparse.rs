@@ -82,8 +82,8 @@ pub(super) struct Sparse {
     /// How ranks agree: each by itself, learning from row after row (one-sided: on one node on weights in shared memory,
     /// between nodes by windows); every step together and each weight with its owner, only what rows touch being sent
     /// (owners); or every step together, all gradients being sent (all-reduce).
-    #[arg(long, value_enum, default_value_t = ExchangeArg::OneSided, help_heading = "Exchange")]
-    exchange: ExchangeArg,
+    #[arg(long, value_enum, default_value_t = SparseExchange::OneSided, help_heading = "Exchange")]
+    exchange: SparseExchange,
     /// One-sided: the most steps that a rank may be ahead of the slowest; 0 keeps all in step, inf lets them run.
     #[arg(long, value_name = "S", value_parser = staleness, help_heading = "Exchange")]
     staleness: Option<Staleness>,
@@ -97,8 +97,8 @@ pub(super) struct Sparse {
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean, help_heading = "Exchange")]
     reduce: ReduceArg,
     /// How gradients become updates.
-    #[arg(long, value_enum, default_value_t = OptimizerArg::Adagrad, help_heading = "Optimizer and learning rate")]
-    optimizer: OptimizerArg,
+    #[arg(long, value_enum, default_value_t = SparseOptimizer::Adagrad, help_heading = "Optimizer and learning rate")]
+    optimizer: SparseOptimizer,
     /// Pulls weights to zero in equal amounts, so that many stay there; those that no row touches are brought up to date when
     /// one does.
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = not_negative, help_heading = "Optimizer and learning rate")]
@@ -120,8 +120,9 @@ enum ShuffleArg {
     None,
 }
 
+/// How ranks agree, as it is typed.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum ExchangeArg {
+pub(super) enum SparseExchange {
     OneSided,
     Owners,
     AllReduce,
@@ -133,11 +134,33 @@ enum ReduceArg {
     Sum,
 }
 
+/// How gradients become updates, as it is typed.
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum OptimizerArg {
+pub(super) enum SparseOptimizer {
     Sgd,
     Adagrad,
     Ftrl,
+}
+
+impl SparseExchange {
+    /// Without a bound on staleness.
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::OneSided => Kind::OneSided { bound: None },
+            Self::Owners => Kind::Owners,
+            Self::AllReduce => Kind::AllReduce,
+        }
+    }
+}
+
+impl SparseOptimizer {
+    pub(super) fn rule(self, l1: f32, l2: f32, beta: f32) -> Rule {
+        match self {
+            Self::Sgd => Rule::Sgd { l1, l2 },
+            Self::Adagrad => Rule::Adagrad { l1, l2 },
+            Self::Ftrl => Rule::Ftrl { beta, l1, l2 },
+        }
+    }
 }
 
 impl Sparse {
@@ -146,7 +169,7 @@ impl Sparse {
         let endless = self.until_loss.is_some() || self.early_stop.is_some();
         let schedule = self.rate.schedule(0.1)?;
         let changes = schedule != Schedule::constant(schedule.lr);
-        if self.optimizer == OptimizerArg::Ftrl && changes {
+        if self.optimizer == SparseOptimizer::Ftrl && changes {
             return usage(
                 "ftrl sets the rate of each feature by itself: leave --schedule and warm-up out",
             );
@@ -172,12 +195,9 @@ impl Sparse {
                 negative: self.negative_weight as f32,
                 positive: self.positive_weight as f32,
             },
-            kind: match self.exchange {
-                ExchangeArg::OneSided => Kind::OneSided {
-                    bound: self.staleness.and_then(|Staleness(bound)| bound),
-                },
-                ExchangeArg::Owners => Kind::Owners,
-                ExchangeArg::AllReduce => Kind::AllReduce,
+            kind: match self.staleness {
+                Some(Staleness(bound)) => Kind::OneSided { bound },
+                None => self.exchange.kind(),
             },
             shards: self.reproducible.then_some(self.virtual_shards),
             sum: self.reduce == ReduceArg::Sum,
@@ -198,21 +218,13 @@ impl Sparse {
     }
 
     fn rule(&self) -> Rule {
-        let (l1, l2) = (self.l1 as f32, self.l2 as f32);
-        match self.optimizer {
-            OptimizerArg::Sgd => Rule::Sgd { l1, l2 },
-            OptimizerArg::Adagrad => Rule::Adagrad { l1, l2 },
-            OptimizerArg::Ftrl => Rule::Ftrl {
-                beta: self.beta.unwrap_or(1.0) as f32,
-                l1,
-                l2,
-            },
-        }
+        let beta = self.beta.unwrap_or(1.0) as f32;
+        self.optimizer.rule(self.l1 as f32, self.l2 as f32, beta)
     }
 
     /// Refuses options that are good each by itself and mean nothing together.
     fn check(&self) -> Result<()> {
-        let alone = self.exchange == ExchangeArg::OneSided;
+        let alone = self.exchange == SparseExchange::OneSided;
         if self.staleness.is_some() && !alone {
             return usage(
                 "--staleness needs --exchange one-sided: in the others no rank goes its own way",
@@ -226,7 +238,7 @@ impl Sparse {
                 "--global-batch and --reduce sum need ranks in step: --exchange owners or all-reduce",
             );
         }
-        if self.beta.is_some() && self.optimizer != OptimizerArg::Ftrl {
+        if self.beta.is_some() && self.optimizer != SparseOptimizer::Ftrl {
             return usage("--beta needs --optimizer ftrl");
         }
         if self.rate.lr_per.is_some() && (alone || self.reduce == ReduceArg::Sum) {

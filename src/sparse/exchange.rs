@@ -21,6 +21,11 @@ pub trait Exchange {
     fn fetch(&mut self, work: &Work) -> Result<Duration>;
     /// Computes on the rows of `work`, without anybody's help; gives their tally as they were before.
     fn learn(&mut self, work: &Work) -> Result<Tally>;
+    /// Moves the memory that learning from `work` moves, and computes nothing: what the machine could do at best. Says whether
+    /// it can, as only weights in shared memory do.
+    fn touch(&mut self, _work: &Work) -> bool {
+        false
+    }
     /// Ends the step: what was learnt reaches the others.
     fn agree(&mut self, work: &Work, mine: Tally) -> Result<Agreed>;
     /// The logits of `rows`, in order, with the weights as they are now; *collective* where ranks step together.

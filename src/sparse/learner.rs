@@ -189,6 +189,24 @@ impl<'a> Learner<'a> {
         Ok(agreed.tally)
     }
 
+    /// As [`step`](Self::step), but nothing is learnt: only memory is moved. Says whether the exchange can do so.
+    pub fn touch(&mut self, exchange: &mut dyn Exchange, step: u64) -> bool {
+        let rows = self.order.rows(step, &self.steps);
+        let work = Work {
+            set: self.set,
+            rows: &rows,
+            next: None,
+            step,
+            lr: 0.0,
+            time: 0.0,
+            time_after: 0.0,
+            samples: rows.len(),
+            scale: 1.0,
+            classes: self.classes,
+        };
+        exchange.touch(&work)
+    }
+
     /// This rank's rows of `step`.
     fn rows(&mut self, comm: &dyn Comm, together: bool, step: u64) -> Picked {
         let all = self.order.rows(step, &self.steps);

@@ -50,6 +50,7 @@ pub(super) struct Near<'c, M, const W: usize> {
 }
 
 /// Rows whose features have been asked for.
+#[derive(Default)]
 struct Group<'a, const W: usize> {
     rows: Vec<Row<'a>>,
     cells: Vec<&'a Cell<W>>,
@@ -187,19 +188,27 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         None
     }
 
+    /// Loads and stores all that learning from the rows of `work` would, in the same order and asked for as early, and
+    /// computes nothing.
+    fn touch(&self, work: &Work) {
+        let mut rows = work.rows.iter(work.set);
+        let (mut group, mut ahead) = (Group::default(), Group::default());
+        let mut bad = self.prepare(&mut *rows, &mut group);
+        while bad.is_none() && !group.rows.is_empty() {
+            bad = self.prepare(&mut *rows, &mut ahead);
+            group.cells.iter().for_each(|cell| store(cell, load(cell)));
+            std::mem::swap(&mut group, &mut ahead);
+        }
+    }
+
     /// Learns from all rows of `work`, in order.
     fn learn_all(&mut self, work: &Work) -> Result<Tally> {
-        let empty = || Group {
-            rows: Vec::with_capacity(GROUP),
-            cells: Vec::new(),
-            copied: Vec::new(),
-        };
         self.rule = self.rule.at(work.lr, work.time);
         let (mut tally, mut weights) = (Tally::default(), Vec::new());
         let (mut since, mut done) = (self.since, 0);
         {
             let mut rows = work.rows.iter(work.set);
-            let (mut group, mut ahead) = (empty(), empty());
+            let (mut group, mut ahead) = (Group::default(), Group::default());
             let mut bad = self.prepare(&mut *rows, &mut group);
             loop {
                 if let Some((row, feature)) = bad {
@@ -253,6 +262,11 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
 
     fn learn(&mut self, work: &Work) -> Result<Tally> {
         self.learn_all(work)
+    }
+
+    fn touch(&mut self, work: &Work) -> bool {
+        Self::touch(self, work);
+        true
     }
 
     fn agree(&mut self, _work: &Work, tally: Tally) -> Result<Agreed> {

@@ -4,6 +4,7 @@ pub mod exchange;
 mod layers;
 mod row;
 mod set;
+pub mod sparse;
 pub mod train;
 
 use std::sync::atomic::Ordering;
@@ -19,6 +20,8 @@ pub enum Settings {
     Train(train::Settings),
     /// How ranks agree, without training.
     Exchange(exchange::Settings),
+    /// Sparse training.
+    Sparse(sparse::Settings),
 }
 
 /// Measures and prints; *collective*.
@@ -26,6 +29,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     match settings {
         Settings::Train(settings) => train::run(comm, settings),
         Settings::Exchange(settings) => exchange::run(comm, settings),
+        Settings::Sparse(settings) => sparse::run(comm, settings),
     }
 }
 
