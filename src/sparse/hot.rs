@@ -14,6 +14,8 @@ const SAMPLE: usize = 1 << 14;
 const STRETCH: usize = 256;
 /// A feature is hot if it is in at least one of so many rows.
 const RARE: usize = 256;
+/// And very hot if it is in one of so many.
+const VERY_RARE: usize = 16;
 /// The most of them.
 const MOST: usize = 1024;
 /// Places of the table, a power of two: one look tells whether a feature is hot.
@@ -27,6 +29,8 @@ pub struct HotFeatures {
     slots: Vec<u16>,
     /// The features.
     features: Vec<u32>,
+    /// How many of them are very hot.
+    very: usize,
 }
 
 #[inline(always)]
@@ -58,11 +62,16 @@ impl HotFeatures {
         let often = counted.filter(|same| same.len() * RARE >= looked);
         let mut often: Vec<(usize, u32)> = often.map(|same| (same.len(), same[0])).collect();
         often.sort_unstable_by(|a, b| b.cmp(a));
-        Self::of(often.into_iter().map(|(_, feature)| feature))
+        let is_very = |count: usize| count * VERY_RARE >= looked;
+        Self::of(
+            often
+                .into_iter()
+                .map(|(count, feature)| (feature, is_very(count))),
+        )
     }
 
-    /// Of `features`, the hottest first; of two that belong to one place the first is taken.
-    fn of(features: impl Iterator<Item = u32>) -> Self {
+    /// Of features, the hottest first, and whether they are very hot; of two that belong to one place the first is taken.
+    fn of(features: impl Iterator<Item = (u32, bool)>) -> Self {
         // A feature that belongs elsewhere is found at no place but its own.
         let elsewhere = |at: usize| (0..).find(|&feature| place(feature) != at);
         let keys = (0..PLACES).map(|at| elsewhere(at).expect("two places are enough"));
@@ -70,16 +79,23 @@ impl HotFeatures {
             keys: keys.collect(),
             slots: vec![0; PLACES],
             features: Vec::new(),
+            very: 0,
         };
-        for feature in features {
+        for (feature, is_very) in features {
             let at = place(feature);
             if place(found.keys[at]) != at && found.features.len() < MOST {
                 found.keys[at] = feature;
                 found.slots[at] = found.features.len() as u16;
                 found.features.push(feature);
+                found.very += usize::from(is_very);
             }
         }
         found
+    }
+
+    /// How many of them, the first, are very hot.
+    pub fn very(&self) -> usize {
+        self.very
     }
 
     /// The hot features, in the order of their numbers.
@@ -95,15 +111,17 @@ impl HotFeatures {
     }
 }
 
-/// This rank's copies of what a rule remembers of hot features.
+/// This rank's copies of what a rule remembers of hot features, in tiers that are added up by themselves.
 pub(super) struct Copies<const W: usize> {
     mine: Vec<[AtomicU32; W]>,
-    sums: RefCell<Sums>,
+    tiers: Vec<RefCell<Tier>>,
     /// Which of the floats is a time, and each rank's own.
     time: Option<usize>,
 }
 
-struct Sums {
+struct Tier {
+    /// Where its floats begin among all.
+    start: usize,
     common: Stripes,
     /// What the copies were when last added up.
     base: Vec<f32>,
@@ -113,19 +131,25 @@ struct Sums {
 }
 
 impl<const W: usize> Copies<W> {
-    /// `count` features of zeros; all ranks are on one node; *collective*.
-    pub(super) fn new(comm: &dyn Comm, count: usize, time: Option<usize>) -> Result<Self> {
-        let zeros = vec![0.0; count * W];
+    /// As many features of zeros as `tiers` say together; all ranks are on one node; *collective*.
+    pub(super) fn new(comm: &dyn Comm, tiers: &[usize], time: Option<usize>) -> Result<Self> {
         let cell = || std::array::from_fn(|_| AtomicU32::new(0));
-        let sums = Sums {
-            common: Stripes::new(comm, &zeros, false)?,
-            base: zeros.clone(),
-            deltas: zeros.clone(),
-            sums: zeros,
+        let mut start = 0;
+        let mut tier = |count: usize| -> Result<_> {
+            let zeros = vec![0.0; count * W];
+            let tier = Tier {
+                start,
+                common: Stripes::new(comm, &zeros, false)?,
+                base: zeros.clone(),
+                deltas: zeros.clone(),
+                sums: zeros,
+            };
+            start += count * W;
+            Ok(RefCell::new(tier))
         };
         Ok(Self {
-            mine: (0..count).map(|_| cell()).collect(),
-            sums: RefCell::new(sums),
+            tiers: tiers.iter().map(|&n| tier(n)).collect::<Result<_>>()?,
+            mine: (0..tiers.iter().sum()).map(|_| cell()).collect(),
             time,
         })
     }
@@ -135,32 +159,38 @@ impl<const W: usize> Copies<W> {
         &self.mine
     }
 
-    /// Adds what this rank did since it last came here to what others did, and takes the sums.
-    pub(super) fn merge(&self) {
-        let cells = self.mine.as_flattened();
+    /// Adds what this rank did to a tier since it last came here to what others did, and takes the sums.
+    pub(super) fn merge(&self, tier: usize) {
+        let tier = &mut *self.tiers[tier].borrow_mut();
+        let cells = &self.mine.as_flattened()[tier.start..][..tier.base.len()];
         let is_time = |i: usize| self.time == Some(i % W);
-        let all = &mut *self.sums.borrow_mut();
-        let each = cells.iter().zip(&all.base).zip(&mut all.deltas);
+        let each = cells.iter().zip(&tier.base).zip(&mut tier.deltas);
         for (i, ((cell, base), delta)) in each.enumerate() {
             let value = f32::from_bits(cell.load(Ordering::Relaxed));
             *delta = if is_time(i) { 0.0 } else { value - base };
         }
-        for stripe in 0..all.common.count() {
-            let range = all.common.range(stripe);
-            let (deltas, sums) = (&all.deltas[range.clone()], &mut all.sums[range]);
-            all.common.add(stripe, deltas, sums);
+        for stripe in 0..tier.common.count() {
+            let range = tier.common.range(stripe);
+            let (deltas, sums) = (&tier.deltas[range.clone()], &mut tier.sums[range]);
+            tier.common.add(stripe, deltas, sums);
         }
-        for (i, (cell, &sum)) in cells.iter().zip(&all.sums).enumerate() {
+        for (i, (cell, &sum)) in cells.iter().zip(&tier.sums).enumerate() {
             if !is_time(i) {
                 cell.store(sum.to_bits(), Ordering::Relaxed);
             }
         }
-        std::mem::swap(&mut all.base, &mut all.sums);
+        std::mem::swap(&mut tier.base, &mut tier.sums);
+    }
+
+    /// As `merge`, of all tiers.
+    pub(super) fn merge_all(&self) {
+        (0..self.tiers.len()).for_each(|tier| self.merge(tier));
     }
 
     /// Gives the common memory back; *collective*.
     pub(super) fn close(self) -> Result<()> {
-        self.sums.into_inner().common.close()
+        let mut tiers = self.tiers.into_iter();
+        tiers.try_for_each(|tier| tier.into_inner().common.close())
     }
 }
 
@@ -171,7 +201,12 @@ mod tests {
 
     #[test]
     fn a_hot_feature_is_found_and_no_other_is_taken_for_one() {
-        let hot = HotFeatures::of([5, 0, 17, 3_000_000, u32::MAX, 5].into_iter());
+        let hot = HotFeatures::of(
+            [5, 0, 17, 3_000_000, u32::MAX, 5]
+                .map(|i| (i, i == 5))
+                .into_iter(),
+        );
+        assert_eq!(hot.very(), 1, "each counts once");
         assert_eq!(hot.features(), [5, 0, 17, 3_000_000, u32::MAX]);
         for (i, &feature) in hot.features().iter().enumerate() {
             assert_eq!(hot.slot(feature), Some(i));
@@ -186,17 +221,17 @@ mod tests {
     #[test]
     fn what_ranks_add_to_their_copies_is_added_up() {
         run_ranks(3, |comm| {
-            let copies = Copies::<2>::new(comm, 5000, Some(1)).unwrap();
+            let copies = Copies::<2>::new(comm, &[3, 5000], Some(1)).unwrap();
             for round in 0..10 {
                 for cell in copies.cells() {
                     let value = f32::from_bits(cell[0].load(Ordering::Relaxed));
                     cell[0].store((value + 1.0).to_bits(), Ordering::Relaxed);
                     cell[1].store((round as f32).to_bits(), Ordering::Relaxed);
                 }
-                copies.merge();
+                copies.merge_all();
             }
             comm.barrier();
-            copies.merge();
+            copies.merge_all();
             for cell in copies.cells() {
                 let [sum, time] = [0, 1].map(|i| f32::from_bits(cell[i].load(Ordering::Relaxed)));
                 assert_eq!((sum, time), (30.0, 9.0), "times are each rank's own");

@@ -8,6 +8,7 @@
 //! Cost of a row: one line of memory for each feature that is neither hot nor in the cache; of a merge, 8·W bytes for each of
 //! up to 1024 hot features.
 
+use std::cell::Cell as Counter;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
 use super::hot::{Copies, HotFeatures};
 use super::logistic::note;
-use super::rule::Move;
+use super::rule::{LANES, Lanes, Move};
 use crate::Result;
 use crate::backend::cpu::prefetch_line;
 use crate::comm::{Comm, Shared, block};
@@ -25,8 +26,10 @@ use crate::nn::Tally;
 
 /// Rows whose features are asked for while as many are learnt from.
 const GROUP: usize = 8;
-/// Rows from one merge of copies to the next, later in a run. In the beginning, when weights move most, there are fewer.
-const PERIOD: u64 = 512;
+/// The most rows from one merge of copies to the next.
+const PERIOD: usize = 512;
+/// Merges of very hot copies for one of the others, which rows move that many times as seldom.
+const SELDOM: usize = 16;
 
 /// The floats of a feature.
 type Cell<const W: usize> = [AtomicU32; W];
@@ -44,9 +47,9 @@ pub(super) struct Near<'c, M, const W: usize> {
     rule: M,
     /// The sum of rates of this rank's own rows, by which its copies are pulled to zero.
     own_time: f32,
-    /// Rows learnt from, in all and since the last merge.
-    rows: u64,
-    since: u64,
+    /// Rows learnt from since each tier of copies was last added up, and after how many that is due for the first.
+    since: [Counter<usize>; 2],
+    period: Counter<usize>,
 }
 
 /// Rows whose features have been asked for.
@@ -70,6 +73,73 @@ fn store<const W: usize>(cell: &Cell<W>, state: [f32; W]) {
     }
 }
 
+/// Some features of a row, as they were read.
+struct Part<const W: usize> {
+    states: Lanes<W>,
+    weights: [f32; LANES],
+    values: [f32; LANES],
+    /// Which of them are copies, where that matters.
+    copied: [bool; LANES],
+}
+
+impl<const W: usize> Part<W> {
+    /// Reads the `i`-th features of a row, whose cells these are.
+    #[inline(always)]
+    fn load<M: Move<W>>(
+        rule: M,
+        own: M,
+        cells: &[&Cell<W>],
+        copied: &[bool],
+        values: Option<&[f32]>,
+        i: usize,
+    ) -> Self {
+        let mut part = Self {
+            states: [[0.0; LANES]; W],
+            weights: [0.0; LANES],
+            values: [0.0; LANES],
+            copied: [false; LANES],
+        };
+        for (lane, cell) in cells.iter().enumerate().take(LANES) {
+            let state = load(cell);
+            for (states, value) in part.states.iter_mut().zip(state) {
+                states[lane] = value;
+            }
+            part.values[lane] = values.map_or(1.0, |values| values[i * LANES + lane]);
+        }
+        part.weights = rule.weights(&part.states);
+        if M::TIME.is_some() {
+            let copied = &copied[i * LANES..][..cells.len()];
+            part.copied[..cells.len()].copy_from_slice(copied);
+            let others = own.weights(&part.states);
+            for (lane, weight) in part.weights.iter_mut().enumerate() {
+                if part.copied[lane] {
+                    *weight = others[lane];
+                }
+            }
+        }
+        part
+    }
+
+    /// Moves the features by the row's `slope`.
+    #[inline(always)]
+    fn store<M: Move<W>>(&self, rule: M, own: M, cells: &[&Cell<W>], slope: f32) {
+        let gradients = self.values.map(|value| slope * value);
+        let moved = rule.all_moved(&self.states, &self.weights, &gradients);
+        let others = match M::TIME {
+            Some(_) => own.all_moved(&self.states, &self.weights, &gradients),
+            None => moved,
+        };
+        for (lane, cell) in cells.iter().enumerate().take(LANES) {
+            let lanes = if M::TIME.is_some() && self.copied[lane] {
+                &others
+            } else {
+                &moved
+            };
+            store(cell, std::array::from_fn(|i| lanes[i][lane]));
+        }
+    }
+}
+
 impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
     /// Weights of zero for the features of `set`; all ranks are on one node; *collective*.
     pub(super) fn new(
@@ -89,13 +159,16 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             comm,
             features,
             memory: comm.shared(cells)?,
-            copies: Copies::new(comm, hot.features().len() + 1, M::TIME)?,
+            copies: {
+                let very = hot.very();
+                Copies::new(comm, &[1 + very, hot.features().len() - very], M::TIME)?
+            },
             hot,
             clock: Clock::new(comm, bound)?,
             rule,
             own_time: 0.0,
-            rows: 0,
-            since: 0,
+            since: Default::default(),
+            period: Counter::new(GROUP),
         })
     }
 
@@ -116,7 +189,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         feature: u32,
     ) -> Option<(&'a Cell<W>, bool)> {
         match self.hot.slot(feature) {
-            Some(slot) => Some((&copies[slot], true)),
+            Some(slot) => Some((&copies[slot + 1], true)),
             None => cold.get(feature as usize).map(|cell| (cell, false)),
         }
     }
@@ -152,40 +225,68 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         &self,
         work: &Work,
         group: &Group<W>,
-        weights: &mut Vec<f32>,
+        known: &mut Vec<Part<W>>,
         tally: &mut Tally,
     ) -> Option<(usize, f32)> {
         let (rule, own) = (self.rule, self.own_rule());
-        let bias = &self.copies.cells()[self.hot.features().len()];
+        let bias = &self.copies.cells()[0];
         let mut begin = 0;
         for (number, row) in group.rows.iter().enumerate() {
             let range = begin..begin + row.indices.len();
             begin = range.end;
             let cells = &group.cells[range.clone()];
-            let rule_of = |i: usize| match M::TIME.is_some() && group.copied[range.start + i] {
-                true => own,
-                false => rule,
+            let copied = match M::TIME {
+                Some(_) => &group.copied[range],
+                None => &[],
             };
-            let value = |i: usize| row.values.map_or(1.0, |values| values[i]);
             let offset = own.weight(load(bias));
-            let mut logit = offset;
-            weights.clear();
-            for (i, cell) in cells.iter().enumerate() {
-                let weight = rule_of(i).weight(load(cell));
-                weights.push(weight);
-                logit += weight * value(i);
+            let mut sums = [0.0; LANES];
+            known.clear();
+            for (i, cells) in cells.chunks(LANES).enumerate() {
+                let part = Part::load(rule, own, cells, copied, row.values, i);
+                for (sum, (weight, value)) in
+                    sums.iter_mut().zip(part.weights.iter().zip(part.values))
+                {
+                    *sum += weight * value;
+                }
+                known.push(part);
             }
+            let logit = offset + sums.iter().sum::<f32>();
             if !logit.is_finite() {
                 return Some((number, logit));
             }
             let slope = work.classes.of(row.label) * note(tally, logit, row.label);
-            for (i, (cell, &weight)) in cells.iter().zip(&*weights).enumerate() {
-                let gradient = slope * value(i);
-                store(cell, rule_of(i).moved(load(cell), weight, gradient));
+            for (cells, part) in cells.chunks(LANES).zip(&*known) {
+                part.store(rule, own, cells, slope);
             }
             store(bias, own.moved(load(bias), offset, slope));
         }
         None
+    }
+
+    /// Adds copies up where that is due, after so many more `rows`.
+    ///
+    /// Between two merges each rank goes its own way, and then all go all the ways: together they must not go further than
+    /// to the optimum. A row moves a very hot weight by at most η/4 of its distance to it, where η is how far a gradient of 1
+    /// moves the bias; so P ranks may take 2/(η·P) rows until half of it is gone.
+    fn merge(&self, rows: usize) {
+        let [often, seldom] = &self.since;
+        often.set(often.get() + rows);
+        seldom.set(seldom.get() + rows);
+        if often.get() < self.period.get() {
+            return;
+        }
+        self.copies.merge(0);
+        often.set(0);
+        if seldom.get() >= PERIOD.min(SELDOM * self.period.get()) {
+            self.copies.merge(1);
+            seldom.set(0);
+        }
+        let (own, state) = (self.own_rule(), load(&self.copies.cells()[0]));
+        let weight = own.weight(state);
+        let far = (own.weight(own.moved(state, weight, 1.0)) - weight).abs();
+        let period = 2.0 / (far * self.comm.size() as f32);
+        self.period.set((period as usize).clamp(GROUP, PERIOD));
     }
 
     /// Loads and stores all that learning from the rows of `work` would, in the same order and asked for as early, and
@@ -204,8 +305,8 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
     /// Learns from all rows of `work`, in order.
     fn learn_all(&mut self, work: &Work) -> Result<Tally> {
         self.rule = self.rule.at(work.lr, work.time);
-        let (mut tally, mut weights) = (Tally::default(), Vec::new());
-        let (mut since, mut done) = (self.since, 0);
+        let (mut tally, mut known) = (Tally::default(), Vec::new());
+        let mut done = 0;
         {
             let mut rows = work.rows.iter(work.set);
             let (mut group, mut ahead) = (Group::default(), Group::default());
@@ -219,17 +320,13 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                     break;
                 }
                 bad = self.prepare(&mut *rows, &mut ahead);
-                if let Some((row, logit)) = self.learn_group(work, &group, &mut weights, &mut tally)
-                {
+                if let Some((row, logit)) = self.learn_group(work, &group, &mut known, &mut tally) {
                     let row = work.rows.number(done + row);
                     return Err(no_number(work, row, logit));
                 }
                 done += group.rows.len();
-                since += group.rows.len() as u64;
-                let period = PERIOD.min(GROUP as u64 + (self.rows + done as u64) / 16);
-                if since >= period && self.comm.size() > 1 {
-                    self.copies.merge();
-                    since = 0;
+                if self.comm.size() > 1 {
+                    self.merge(group.rows.len());
                 }
                 if bad.is_some() {
                     group.rows.clear();
@@ -238,8 +335,6 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                 }
             }
         }
-        self.since = since;
-        self.rows += done as u64;
         self.own_time += work.lr * done as f32;
         Ok(tally)
     }
@@ -282,10 +377,10 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
 
     fn logits(&mut self, rows: &RowSet, range: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
         out.clear();
-        self.copies.merge();
+        self.copies.merge_all();
         let (rule, own) = (self.rule, self.own_rule());
         let places = (self.cold(), self.copies.cells());
-        let bias = own.weight(load(&places.1[self.hot.features().len()]));
+        let bias = own.weight(load(&places.1[0]));
         for (number, row) in rows.rows(range.clone()).enumerate() {
             let mut logit = bias;
             for (i, &feature) in row.indices.iter().enumerate() {
@@ -305,7 +400,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     }
 
     fn leave(&mut self, time: f32) -> Result<()> {
-        self.copies.merge();
+        self.copies.merge_all();
         self.rule = self.rule.at_time(time);
         self.clock.leave()
     }
@@ -316,7 +411,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
 
     fn weights(&mut self, weights: &mut Vec<f32>) -> Result<()> {
         self.comm.barrier();
-        self.copies.merge();
+        self.copies.merge_all();
         let (rule, own) = (self.rule, self.own_rule());
         let (size, rank) = (self.comm.size(), self.comm.rank());
         let mine = block(self.features + 1, size, rank);
@@ -325,7 +420,9 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         weights.extend(cold.iter().map(|cell| rule.weight(load(cell))));
         weights.resize(mine.len(), 0.0);
         let hot = self.hot.features().iter().map(|&feature| feature as usize);
-        let copied = hot.chain([self.features]).zip(self.copies.cells());
+        let copied = std::iter::once(self.features)
+            .chain(hot)
+            .zip(self.copies.cells());
         for (feature, cell) in copied.filter(|(feature, _)| mine.contains(feature)) {
             weights[feature - mine.start] = own.weight(load(cell));
         }

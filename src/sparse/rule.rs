@@ -77,7 +77,38 @@ pub trait Move<const W: usize>: Copy + 'static {
     fn weight(self, state: [f32; W]) -> f32;
     /// A feature behind a step along `gradient`, where `weight` is what [`weight`](Self::weight) gives.
     fn moved(self, state: [f32; W], weight: f32, gradient: f32) -> [f32; W];
+
+    /// As `weight`, of several features, float by float.
+    #[inline(always)]
+    fn weights(self, states: &Lanes<W>) -> [f32; LANES] {
+        std::array::from_fn(|lane| self.weight(std::array::from_fn(|i| states[i][lane])))
+    }
+
+    /// As `moved`, of several features, float by float. Compilers turn it into vectors.
+    #[inline(always)]
+    fn all_moved(
+        self,
+        states: &Lanes<W>,
+        weights: &[f32; LANES],
+        gradients: &[f32; LANES],
+    ) -> Lanes<W> {
+        let mut moved = [[0.0; LANES]; W];
+        for lane in 0..LANES {
+            let state = std::array::from_fn(|i| states[i][lane]);
+            let state = self.moved(state, weights[lane], gradients[lane]);
+            for i in 0..W {
+                moved[i][lane] = state[i];
+            }
+        }
+        moved
+    }
 }
+
+/// Features that are computed on at once.
+pub const LANES: usize = 8;
+
+/// The floats of several features: the first of each, then the second …
+pub type Lanes<const W: usize> = [[f32; LANES]; W];
 
 /// Stochastic gradient descent: the weight.
 #[derive(Clone, Copy, Debug, Default)]
