@@ -8,6 +8,7 @@ mod eval;
 mod exchange;
 mod model;
 mod optim;
+mod predict;
 mod replay;
 mod sparse;
 mod train;
@@ -37,6 +38,8 @@ RUST_LOG=info (or debug) shows more of what happens.";
 enum Typed {
     Train(Box<train::TrainCommand>),
     Eval(eval::Eval),
+    Predict(predict::Predict),
+    Inspect(predict::Inspect),
     Replay(replay::Replay),
     #[command(subcommand)]
     Data(data::Data),
@@ -68,6 +71,11 @@ pub fn parse() -> Result<Command> {
         )),
         Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
+        Typed::Predict(typed) => Ok(Command::Predict(typed.resolve())),
+        Typed::Inspect(_) if launch.size > 1 => Err(Error::Usage(
+            "`phalanx inspect` works in one process: start it without mpirun".into(),
+        )),
+        Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
         Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(

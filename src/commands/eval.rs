@@ -2,12 +2,14 @@
 
 use std::path::PathBuf;
 
-use super::warn_if_crowded;
-use crate::comm::{Comm, agree};
+use super::sparse::{Figures, calibration, describe};
+use super::{predict, warn_if_crowded};
+use crate::comm::{Comm, agree, block};
 use crate::data::Dataset;
 use crate::nn::{self, Crew};
 use crate::observe::{say, table};
-use crate::train::{RunFolder, evaluate};
+use crate::sparse::Quality;
+use crate::train::{MODEL, RunFolder, evaluate};
 use crate::{Error, Result};
 
 /// What to evaluate.
@@ -24,6 +26,10 @@ pub struct Settings {
 
 /// Evaluates and prints; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    // All ranks see the same folder, or agree below that one does not.
+    if settings.run.join(MODEL).is_dir() {
+        return sparse(comm, settings);
+    }
     let open = || {
         let (model, params, scaling) = nn::load(&RunFolder::open(&settings.run)?.file("model.h5"))?;
         let data = Dataset::open(&settings.data)?;
@@ -63,6 +69,50 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         ("loss", format!("{:.4}", tally.mean_loss())),
         ("accuracy", format!("{:.2} %", 100.0 * tally.accuracy())),
     ];
+    say(&table("evaluation", &rows));
+    Ok(())
+}
+
+/// As `run`, of a sparse model; *collective*.
+fn sparse(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    let (served, data) = predict::open(comm, &settings.run, &settings.data)?;
+    let mut quality = Quality::default();
+    let mine = block(data.len(), comm.size(), comm.rank());
+    agree(comm, served.logits(&data, mine, &mut quality).map(|_| ()))?;
+    quality.merge_over(comm);
+    served.close()?;
+    let Some(found) = quality.summary().filter(|_| comm.rank() == 0) else {
+        return Ok(());
+    };
+    if settings.json {
+        let line = serde_json::json!({
+            "run": settings.run, "data": settings.data, "model": "sparse", "figures": Figures::new(&found),
+        });
+        say(&line.to_string());
+        return Ok(());
+    }
+    let mut rows = vec![
+        ("model", format!("sparse of {}", settings.run.display())),
+        ("rows", found.count.to_string()),
+        ("quality", describe(&found, data.about.best_loss)),
+        ("calibration", calibration(&found)),
+    ];
+    for (tenth, bin) in found
+        .calibration
+        .iter()
+        .enumerate()
+        .filter(|(_, bin)| bin.count > 0)
+    {
+        let words = format!(
+            "{} to {} %: {} rows, {:.2} % predicted, {:.2} % are 1",
+            10 * tenth,
+            10 * (tenth + 1),
+            bin.count,
+            100.0 * bin.prediction,
+            100.0 * bin.positives
+        );
+        rows.push(("", words));
+    }
     say(&table("evaluation", &rows));
     Ok(())
 }

@@ -4,7 +4,9 @@ pub mod bench;
 pub mod data;
 pub mod doctor;
 pub mod eval;
+pub mod inspect;
 pub mod model;
+pub mod predict;
 pub mod replay;
 mod report;
 pub mod sparse;
@@ -26,6 +28,10 @@ pub enum Command {
     TrainSparse(Box<sparse::Settings>),
     /// `phalanx eval`.
     Eval(eval::Settings),
+    /// `phalanx predict`.
+    Predict(predict::Settings),
+    /// `phalanx inspect`.
+    Inspect(inspect::Settings),
     /// `phalanx replay`.
     Replay(replay::Settings),
     /// `phalanx data`.
@@ -46,6 +52,8 @@ pub fn main() -> ExitCode {
         Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
         Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
+        Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
+        Command::Inspect(settings) => inspect::run(&settings),
         Command::Model(settings) => model::run(&settings),
         Command::Replay(settings) => {
             one_blas_thread();

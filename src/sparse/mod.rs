@@ -21,6 +21,7 @@ mod order;
 mod owners;
 mod quality;
 mod rule;
+mod served;
 mod training;
 
 pub use exchange::{Agreed, Exchange, Picked, Work};
@@ -31,6 +32,7 @@ pub use model::Model;
 pub use order::{Order, Shuffle};
 pub use quality::{Auc, Calibration, Quality, Summary};
 pub use rule::{Move, Rule};
+pub use served::Served;
 pub use training::{Goal, Outcome, tally_of, train};
 
 use serde::Serialize;

@@ -5,6 +5,7 @@ mod settings;
 
 pub use settings::Settings;
 
+pub(super) use self::report::{Figures, calibration, describe};
 use self::report::{Report, settings_rows, written};
 use self::settings::Plan;
 use super::hosts;
