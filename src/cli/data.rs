@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::positive;
+use super::text::Text;
+use crate::commands::Command;
 use crate::commands::data::Action;
 use crate::data::synthetic::{Amount, Kind};
 use crate::data::{Shape, idx, split};
@@ -123,13 +125,20 @@ pub(super) enum Import {
         #[arg(long)]
         force: bool,
     },
+    #[command(flatten)]
+    Text(Text),
 }
 
 impl Data {
-    pub(super) fn resolve(self) -> Action {
-        match self {
+    /// Whether several ranks can share the work.
+    pub(super) fn takes_ranks(&self) -> bool {
+        matches!(self, Self::Import(Import::Text(_)))
+    }
+
+    pub(super) fn resolve(self) -> Command {
+        let action = match self {
+            Self::Import(import) => return import.resolve(),
             Self::Make(make) => make.resolve(),
-            Self::Import(import) => import.resolve(),
             Self::Describe { data } => Action::Describe(data),
             Self::Split {
                 data,
@@ -148,7 +157,8 @@ impl Data {
                     force,
                 },
             },
-        }
+        };
+        Command::Data(action)
     }
 }
 
@@ -191,8 +201,9 @@ impl Make {
 }
 
 impl Import {
-    fn resolve(self) -> Action {
-        match self {
+    fn resolve(self) -> Command {
+        let action = match self {
+            Self::Text(text) => return Command::Import(Box::new(text.resolve())),
             Self::Idx {
                 images,
                 labels,
@@ -223,7 +234,8 @@ impl Import {
                     force,
                 }
             }
-        }
+        };
+        Command::Data(action)
     }
 }
 

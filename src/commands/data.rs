@@ -1,8 +1,10 @@
-//! `phalanx data`: make, import, describe, split.
+//! `phalanx data`: make, import images, describe, split.
 
 use std::path::{Path, PathBuf};
 
+use super::rows;
 use crate::Result;
+use crate::data::rows::RowSet;
 use crate::data::synthetic::{self, Amount, Kind};
 use crate::data::{Dataset, cifar, describe, idx, split};
 use crate::observe::{say, table};
@@ -83,6 +85,7 @@ pub fn run(action: &Action) -> Result<()> {
             cifar::import(files, out, *shards, *force)?;
             made(out)
         }
+        Action::Describe(path) if RowSet::is_at(path) => rows::show(path),
         Action::Describe(path) => show(path),
         Action::Split {
             data,

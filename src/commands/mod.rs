@@ -7,6 +7,7 @@ pub mod eval;
 pub mod model;
 pub mod replay;
 mod report;
+mod rows;
 pub mod train;
 
 use std::io::Write;
@@ -25,8 +26,10 @@ pub enum Command {
     Eval(eval::Settings),
     /// `phalanx replay`.
     Replay(replay::Settings),
-    /// `phalanx data`.
+    /// `phalanx data`, by one process.
     Data(data::Action),
+    /// `phalanx data import` of text, by all ranks.
+    Import(Box<crate::data::text::Import>),
     /// `phalanx bench`.
     Bench(bench::Settings),
     /// `phalanx doctor`.
@@ -52,6 +55,10 @@ pub fn main() -> ExitCode {
         Command::Data(action) => {
             interrupt::listen();
             data::run(&action)
+        }
+        Command::Import(import) => {
+            interrupt::listen();
+            with_ranks(|comm| rows::import(comm, &import))
         }
     });
     match outcome {

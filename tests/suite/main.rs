@@ -13,4 +13,5 @@ mod importers;
 mod kernels;
 mod models;
 mod reference;
+mod text;
 mod threads;

@@ -1,11 +1,13 @@
 //! Rows of sparse features with a label of 0 or 1: click logs and other wide data, stored by rows (CSR).
 
 mod block;
+mod describe;
 mod mapped;
 mod set;
 mod shard;
 
 pub use block::Block;
+pub use describe::{Summary, describe};
 pub use set::{About, RowSet, SetFolder};
 
 /// The format's name in the files.
