@@ -12,6 +12,8 @@ pub struct Block {
     pub(super) indices: Vec<u32>,
     /// As many as indices, or none as long as every value is 1.
     pub(super) values: Vec<f32>,
+    /// Whether some value is not 1, and so all are stored.
+    spelled: bool,
     pub(super) labels: Vec<u8>,
     /// What features are called, of those that got a name.
     pub(super) names: BTreeMap<u32, String>,
@@ -42,22 +44,27 @@ impl Block {
     pub fn end_row(&mut self, label: bool) {
         let mut row = std::mem::take(&mut self.row);
         row.sort_unstable();
-        let begin = self.begin();
-        for feature in row.drain(..) {
-            let (index, value) = ((feature >> 32) as u32, f32::from_bits(feature as u32));
-            if self.indices.len() > begin && self.indices.last() == Some(&index) {
-                self.spell_values();
-                *self.values.last_mut().expect("as many as indices") += value;
-                continue;
-            }
-            if value != 1.0 {
-                self.spell_values();
-            }
-            self.indices.push(index);
-            if !self.values.is_empty() || value != 1.0 {
-                self.values.push(value);
+        let number = |feature: &u64| (feature >> 32) as u32;
+        let value = |feature: &u64| f32::from_bits(*feature as u32);
+        let repeated = row
+            .windows(2)
+            .fold(false, |any, two| any | (number(&two[0]) == number(&two[1])));
+        if repeated || row.iter().any(|feature| value(feature) != 1.0) {
+            self.spell_values();
+        }
+        if repeated {
+            row.chunk_by(|a, b| number(a) == number(b))
+                .for_each(|same| {
+                    self.indices.push(number(&same[0]));
+                    self.values.push(same.iter().map(value).sum());
+                });
+        } else {
+            self.indices.extend(row.iter().map(number));
+            if self.spelled {
+                self.values.extend(row.iter().map(value));
             }
         }
+        row.clear();
         self.row = row;
         self.ends.push(self.indices.len() as u64);
         self.labels.push(u8::from(label));
@@ -99,6 +106,7 @@ impl Block {
         self.ends.clear();
         self.indices.clear();
         self.values.clear();
+        self.spelled = false;
         self.labels.clear();
         self.names.clear();
         self.row.clear();
@@ -111,14 +119,10 @@ impl Block {
             .collect()
     }
 
-    /// Where the features of the next row begin.
-    fn begin(&self) -> usize {
-        self.ends.last().map_or(0, |&end| end as usize)
-    }
-
     /// From now on values are stored.
     fn spell_values(&mut self) {
-        if self.values.is_empty() {
+        if !self.spelled {
+            self.spelled = true;
             self.values.resize(self.indices.len(), 1.0);
         }
     }

@@ -27,14 +27,42 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
 
 /// A finite number.
 pub(super) fn real(text: &[u8]) -> Option<f32> {
-    // Counts and ones are most of what there is.
-    if text.len() <= 7
-        && let Some(number) = whole(text)
-    {
-        return Some(number as f32);
+    if let Some(number) = short(text) {
+        return Some(number);
     }
     let number: f32 = std::str::from_utf8(text).ok()?.parse().ok()?;
     number.is_finite().then_some(number)
+}
+
+/// A number of at most seven digits without exponent, as most are.
+///
+/// Its digits and the power of ten are both exact as `f32`, and so their quotient is rounded once and rightly.
+fn short(text: &[u8]) -> Option<f32> {
+    const POWERS: [f32; 8] = [1.0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7];
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        _ => (false, text),
+    };
+    if digits.is_empty() || digits.len() > 8 {
+        return None;
+    }
+    let (mut number, mut count, mut behind) = (0u32, 0, None);
+    for &byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit <= 9 {
+            number = number * 10 + u32::from(digit);
+            count += 1;
+        } else if byte == b'.' && behind.is_none() {
+            behind = Some(count);
+        } else {
+            return None;
+        }
+    }
+    if !(1..=7).contains(&count) {
+        return None;
+    }
+    let value = number as f32 / POWERS[count - behind.unwrap_or(count)];
+    Some(if negative { -value } else { value })
 }
 
 /// A finite number in double precision.
@@ -93,6 +121,26 @@ mod tests {
         let bad: [&[u8]; 7] = [b"", b"nan", b"inf", b"1e39", b"1,5", b"0x1", b" 1"];
         assert_eq!(bad.map(real), [None; 7]);
         assert_eq!(long_real(b"1e39"), Some(1e39));
+    }
+
+    #[test]
+    fn short_numbers_are_rounded_as_the_standard_library_does() {
+        let mut state = 1u64;
+        for _ in 0..20_000 {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            let (digits, point) = (state >> 40, (state >> 33) % 8);
+            let digits = (digits % 10_000_000).to_string();
+            let point = (point as usize).min(digits.len());
+            let sign = if state & 1 == 1 { "-" } else { "" };
+            let text = format!("{sign}{}.{}", &digits[..point], &digits[point..]);
+            assert_eq!(short(text.as_bytes()), text.parse().ok(), "{text}");
+            assert!(short(text.as_bytes()).is_some(), "{text}");
+        }
+        for text in [".", "-", "", "1.2.3", "12345678", "1e3", "-.", "+1"] {
+            assert_eq!(short(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]
