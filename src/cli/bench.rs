@@ -100,20 +100,9 @@ pub(super) struct BenchSparse {
 
 /// A number of bytes, with or without a unit.
 fn bytes(text: &str) -> Result<usize, String> {
-    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
-    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
-    let (number, shift) = match unit {
-        Some((unit, shift)) => (text.trim_end_matches(unit), *shift),
-        None => (text, 0),
-    };
-    let number = positive(number.trim())
-        .map_err(|problem| format!("{problem}, or one with KiB, MiB or GiB"))?;
-    let bytes = number
-        .checked_shl(shift)
-        .filter(|bytes| bytes >> shift == number);
-    match bytes {
-        Some(bytes) if (4..=1 << 40).contains(&bytes) => Ok(bytes),
-        _ => Err("must be at least one parameter of 4 bytes, and at most 1024 GiB".into()),
+    match super::bytes(text)? {
+        bytes @ 4.. => Ok(bytes),
+        _ => Err("must be at least one parameter of 4 bytes".into()),
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::text::Text;
 use super::{below_one, positive};
 use crate::commands::data::Action;
 use crate::data::rows::MOST_FEATURES;
@@ -157,18 +158,23 @@ pub(super) enum Import {
         #[arg(long)]
         force: bool,
     },
+    #[command(flatten)]
+    Text(Text),
 }
 
 impl Data {
     /// Whether ranks can share the work.
     pub(super) fn takes_ranks(&self) -> bool {
-        matches!(self, Self::Make(Make::Clicks(_)))
+        matches!(
+            self,
+            Self::Make(Make::Clicks(_)) | Self::Import(Import::Text(_))
+        )
     }
 
     pub(super) fn resolve(self) -> Action {
         match self {
-            Self::Make(make) => make.resolve(),
             Self::Import(import) => import.resolve(),
+            Self::Make(make) => make.resolve(),
             Self::Describe { data } => Action::Describe(data),
             Self::Split {
                 data,
@@ -250,6 +256,7 @@ impl ClicksArgs {
 impl Import {
     fn resolve(self) -> Action {
         match self {
+            Self::Text(text) => Action::ImportText(Box::new(text.resolve())),
             Self::Idx {
                 images,
                 labels,

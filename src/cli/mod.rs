@@ -11,6 +11,7 @@ mod optim;
 mod predict;
 mod replay;
 mod sparse;
+mod text;
 mod train;
 
 use std::time::Duration;
@@ -79,7 +80,8 @@ pub fn parse() -> Result<Command> {
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
         Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
-            "this command works in one process: start it without mpirun".into(),
+            "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
+                .into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
@@ -115,6 +117,25 @@ fn positive(text: &str) -> Result<usize, String> {
         Ok(number) if number > MOST => Err(format!("must be at most {MOST}")),
         Ok(number) => Ok(number),
         Err(_) => Err("expected a whole number".into()),
+    }
+}
+
+/// A number of bytes, plain or in KiB, MiB or GiB.
+fn bytes(text: &str) -> Result<usize, String> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, shift) = match unit {
+        Some((unit, shift)) => (text.trim_end_matches(unit), *shift),
+        None => (text, 0),
+    };
+    let number = positive(number.trim())
+        .map_err(|problem| format!("{problem}, or one with KiB, MiB or GiB"))?;
+    let bytes = number
+        .checked_shl(shift)
+        .filter(|bytes| bytes >> shift == number);
+    match bytes {
+        Some(bytes) if bytes <= MOST => Ok(bytes),
+        _ => Err("must be at most 1024 GiB".into()),
     }
 }
 

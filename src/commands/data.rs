@@ -1,12 +1,13 @@
-//! `phalanx data`: make, import, describe, split.
+//! `phalanx data`: make, import images, describe, split.
 
 use std::path::{Path, PathBuf};
 
+use super::rows;
 use crate::Result;
 use crate::comm::Comm;
 use crate::data::rows::RowSet;
 use crate::data::synthetic::{self, Amount, Kind};
-use crate::data::{Dataset, cifar, clicks, describe, idx, split};
+use crate::data::{Dataset, cifar, clicks, describe, idx, split, text};
 use crate::observe::{say, table};
 
 /// What to do with which files.
@@ -27,6 +28,8 @@ pub enum Action {
         /// Where to.
         out: PathBuf,
     },
+    /// Import sparse rows from text.
+    ImportText(Box<text::Import>),
     /// Import IDX files.
     ImportIdx {
         /// The image file.
@@ -78,6 +81,7 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
             synthetic::make(*kind, *amount, out)?;
             made(out)
         }
+        Action::ImportText(import) => rows::import(comm, import),
         Action::ImportIdx {
             images,
             labels,
@@ -96,6 +100,7 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
             cifar::import(files, out, *shards, *force)?;
             made(out)
         }
+        Action::Describe(path) if RowSet::is_at(path) => rows::show(path),
         Action::Describe(path) => show(path),
         Action::Split {
             data,

@@ -9,6 +9,7 @@ pub mod model;
 pub mod predict;
 pub mod replay;
 mod report;
+mod rows;
 pub mod sparse;
 pub mod train;
 

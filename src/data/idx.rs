@@ -1,12 +1,9 @@
 //! Importing IDX files (MNIST, Fashion-MNIST and relatives), plain or gzipped.
 
-use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use flate2::read::MultiGzDecoder;
-
-use super::{Description, SetWriter, Shape};
+use super::{Description, SetWriter, Shape, unpack};
 use crate::observe::Progress;
 use crate::{Error, Result};
 
@@ -109,20 +106,10 @@ struct Idx {
 
 impl Idx {
     fn open(path: &Path) -> Result<Self> {
-        let open = || File::open(path).map_err(Error::io("read", path));
-        let mut magic = [0; 2];
-        let got = open()?.read(&mut magic).map_err(Error::io("read", path))?;
-        let gzipped = got == 2 && magic == [0x1f, 0x8b];
-        let file = BufReader::with_capacity(1 << 20, open()?);
-        let body: Box<dyn Read> = if gzipped {
-            Box::new(MultiGzDecoder::new(file))
-        } else {
-            Box::new(file)
-        };
         let mut idx = Self {
             path: path.to_path_buf(),
             dims: Vec::new(),
-            body,
+            body: unpack::open(path)?,
         };
         let mut head = [0; 4];
         idx.fill(&mut head, || "its header".into())?;

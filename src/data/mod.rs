@@ -17,6 +17,8 @@ mod set;
 pub mod split;
 mod steps;
 pub mod synthetic;
+pub mod text;
+mod unpack;
 mod writer;
 
 pub use augment::Augment;

@@ -17,6 +17,7 @@ mod doctor;
 mod growth;
 mod held_out;
 mod hosts;
+mod imports;
 mod job;
 mod jobs;
 mod killed;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         .chain(&mpich::JOBS)
         .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
+        .chain(&imports::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);
     for (name, job) in jobs.filter(|(name, _)| chosen(name)) {

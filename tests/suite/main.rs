@@ -14,4 +14,5 @@ mod importers;
 mod kernels;
 mod models;
 mod reference;
+mod text;
 mod threads;

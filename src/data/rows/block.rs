@@ -12,17 +12,21 @@ pub struct Block {
     pub(super) indices: Vec<u32>,
     /// As many as indices, or none as long as every value is 1.
     pub(super) values: Vec<f32>,
+    /// Whether some value is not 1, and so all are stored.
+    spelled: bool,
     pub(super) labels: Vec<u8>,
     /// What features are called, of those that got a name.
     pub(super) names: BTreeMap<u32, String>,
-    /// The row that is being made.
-    row: Vec<(u32, f32)>,
+    /// The row that is being made: each feature's number above the bits of its value, so that one fast sort of integers
+    /// puts it in order.
+    row: Vec<u64>,
 }
 
 impl Block {
     /// Adds a feature to the row that is being made.
     pub fn feature(&mut self, index: u32, value: f32) {
-        self.row.push((index, value));
+        self.row
+            .push(u64::from(index) << 32 | u64::from(value.to_bits()));
     }
 
     /// Calls a feature `name`, unless it has one: of several that meet in one number, the first gives the name.
@@ -35,28 +39,32 @@ impl Block {
         self.row.clear();
     }
 
-    /// Ends the row that is being made: its features are put in order, and those that came several times are added up.
+    /// Ends the row that is being made: its features are put in order, and those that came several times are added up. What
+    /// comes of it does not depend on the order they came in.
     pub fn end_row(&mut self, label: bool) {
         let mut row = std::mem::take(&mut self.row);
-        // Stable, so that equal features are added up in the order they came in.
-        if !row.is_sorted_by_key(|&(index, _)| index) {
-            row.sort_by_key(|&(index, _)| index);
+        row.sort_unstable();
+        let number = |feature: &u64| (feature >> 32) as u32;
+        let value = |feature: &u64| f32::from_bits(*feature as u32);
+        let repeated = row
+            .windows(2)
+            .fold(false, |any, two| any | (number(&two[0]) == number(&two[1])));
+        if repeated || row.iter().any(|feature| value(feature) != 1.0) {
+            self.spell_values();
         }
-        let begin = self.begin();
-        for (index, value) in row.drain(..) {
-            if self.indices.len() > begin && self.indices.last() == Some(&index) {
-                self.spell_values();
-                *self.values.last_mut().expect("as many as indices") += value;
-                continue;
-            }
-            if value != 1.0 {
-                self.spell_values();
-            }
-            self.indices.push(index);
-            if !self.values.is_empty() || value != 1.0 {
-                self.values.push(value);
+        if repeated {
+            row.chunk_by(|a, b| number(a) == number(b))
+                .for_each(|same| {
+                    self.indices.push(number(&same[0]));
+                    self.values.push(same.iter().map(value).sum());
+                });
+        } else {
+            self.indices.extend(row.iter().map(number));
+            if self.spelled {
+                self.values.extend(row.iter().map(value));
             }
         }
+        row.clear();
         self.row = row;
         self.ends.push(self.indices.len() as u64);
         self.labels.push(u8::from(label));
@@ -83,6 +91,11 @@ impl Block {
         }
     }
 
+    /// Rows with label 1.
+    pub fn positives(&self) -> usize {
+        self.labels.iter().map(|&label| usize::from(label)).sum()
+    }
+
     /// Features of all rows.
     pub fn indices(&self) -> &[u32] {
         &self.indices
@@ -93,6 +106,7 @@ impl Block {
         self.ends.clear();
         self.indices.clear();
         self.values.clear();
+        self.spelled = false;
         self.labels.clear();
         self.names.clear();
         self.row.clear();
@@ -105,14 +119,10 @@ impl Block {
             .collect()
     }
 
-    /// Where the features of the next row begin.
-    fn begin(&self) -> usize {
-        self.ends.last().map_or(0, |&end| end as usize)
-    }
-
     /// From now on values are stored.
     fn spell_values(&mut self) {
-        if self.values.is_empty() {
+        if !self.spelled {
+            self.spelled = true;
             self.values.resize(self.indices.len(), 1.0);
         }
     }

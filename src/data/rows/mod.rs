@@ -1,12 +1,14 @@
 //! Rows of sparse features with a label of 0 or 1: click logs and other wide data, stored by rows (CSR).
 
 mod block;
+mod describe;
 mod mapped;
 mod set;
 mod shard;
 mod together;
 
 pub use block::Block;
+pub use describe::{Summary, describe};
 pub use set::{About, RowSet, SetFolder};
 pub use together::write_together;
 

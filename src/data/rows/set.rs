@@ -8,6 +8,7 @@ use super::shard::Shard;
 use super::{Block, Row};
 use crate::data::shard_paths;
 use crate::files::Staged;
+use crate::h5::File;
 use crate::{Error, Result};
 
 /// What every shard of a set says of it.
@@ -74,6 +75,14 @@ impl RowSet {
         }
         set.about.best_loss = set.about.best_loss.map(|sum| sum / set.len as f64);
         Ok(set)
+    }
+
+    /// Whether the set at `path` holds rows, by its first file; a set that cannot be read holds none.
+    pub fn is_at(path: &Path) -> bool {
+        let first = shard_paths(path)
+            .ok()
+            .and_then(|files| files.into_iter().next());
+        first.is_some_and(|file| File::open(&file).is_ok_and(|file| file.has("indptr")))
     }
 
     /// Number of rows.

@@ -1,0 +1,324 @@
+//! Text cut into pieces at line ends: a line belongs to the piece in which its first byte lies.
+//!
+//! Pieces are numbered through all files, and the same for any number of ranks, packed or plain. Of a plain file a rank
+//! reads the bytes of its own pieces; a gzipped one it unpacks as a whole.
+
+mod packed;
+mod plain;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use memchr::memchr_iter;
+
+use crate::data::unpack::{self, is_packed};
+use crate::{Error, Result};
+use packed::Packed;
+use plain::Plain;
+
+/// Bytes beyond which a line must be something else.
+const LONGEST: usize = 1 << 26;
+/// Bytes read at once behind the end of a piece, where its last line ends.
+const STEP: usize = 1 << 16;
+
+/// Whole lines of one file.
+pub(super) struct Piece<'a> {
+    /// Its place among the pieces of all files.
+    pub(super) number: usize,
+    /// Whether it is the first of its file.
+    pub(super) first: bool,
+    /// The file.
+    pub(super) path: &'a Path,
+    /// Its lines, if it is this rank's.
+    pub(super) text: Option<&'a [u8]>,
+    front: Front,
+}
+
+/// What lies in front of a piece.
+#[derive(Clone, Copy)]
+enum Front {
+    Bytes(u64),
+    Lines(usize),
+}
+
+impl Piece<'_> {
+    /// Where the byte `at` of the text is.
+    pub(super) fn place(&self, at: usize) -> Place {
+        let text = self.text.unwrap_or_default();
+        Place {
+            path: self.path.to_path_buf(),
+            front: self.front,
+            lines: memchr_iter(b'\n', &text[..at]).count(),
+        }
+    }
+}
+
+/// A line of a file.
+pub(super) struct Place {
+    pub(super) path: PathBuf,
+    /// What is in front of its piece.
+    front: Front,
+    /// Lines of the piece in front of it.
+    lines: usize,
+}
+
+impl Place {
+    /// The line's number, from 1; may read all of the file in front of it.
+    pub(super) fn line(&self) -> Result<usize> {
+        let before = match self.front {
+            Front::Lines(lines) => lines,
+            Front::Bytes(bytes) => lines_before(&self.path, bytes)?,
+        };
+        Ok(before + self.lines + 1)
+    }
+}
+
+fn lines_before(path: &Path, end: u64) -> Result<usize> {
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let (mut front, mut lines) = (file.take(end), 0);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match front.read(&mut buffer).map_err(Error::io("read", path))? {
+            0 => return Ok(lines),
+            got => lines += memchr_iter(b'\n', &buffer[..got]).count(),
+        }
+    }
+}
+
+/// Goes through the pieces of all files in order, and reads those of one rank.
+pub(super) struct Pieces<'a> {
+    inputs: &'a [PathBuf],
+    /// Bytes of a piece.
+    size: usize,
+    /// Which rank reads, of how many.
+    rank: (usize, usize),
+    /// Number of the next piece.
+    number: usize,
+    open: Option<Open>,
+    text: Vec<u8>,
+    /// Bytes of the files that are behind.
+    done: u64,
+}
+
+struct Open {
+    kind: Kind,
+    /// Number of the next piece within the file.
+    next: usize,
+    /// Bytes of the file.
+    length: u64,
+}
+
+enum Kind {
+    Plain(Plain),
+    Packed(Box<Packed>),
+}
+
+impl<'a> Pieces<'a> {
+    /// Pieces of `size` bytes of these files, for rank `rank.0` of `rank.1`.
+    pub(super) fn new(inputs: &'a [PathBuf], size: usize, rank: (usize, usize)) -> Self {
+        Self {
+            inputs,
+            size,
+            rank,
+            number: 0,
+            open: None,
+            text: Vec::new(),
+            done: 0,
+        }
+    }
+
+    /// Bytes of the files, as they are stored, that have been gone through.
+    pub(super) fn passed(&mut self) -> u64 {
+        let size = self.size as u64;
+        let here = self.open.as_mut().map_or(0, |open| match &mut open.kind {
+            Kind::Plain(_) => (open.next as u64 * size).min(open.length),
+            Kind::Packed(packed) => packed.taken(),
+        });
+        self.done + here
+    }
+
+    /// The next piece; none behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Piece<'_>>> {
+        loop {
+            let Some(path) = self.inputs.first() else {
+                return Ok(None);
+            };
+            if self.open.is_none() {
+                self.open = Some(Open::new(path)?);
+            }
+            let open = self.open.as_mut().expect("opened above");
+            let mine = self.number % self.rank.1 == self.rank.0;
+            if let Some(front) = open.read(path, self.size, mine, &mut self.text)? {
+                self.number += 1;
+                return Ok(Some(Piece {
+                    number: self.number - 1,
+                    first: open.next == 1,
+                    path,
+                    text: mine.then_some(&self.text),
+                    front,
+                }));
+            }
+            self.done += open.length;
+            self.open = None;
+            self.inputs = &self.inputs[1..];
+        }
+    }
+}
+
+impl Open {
+    fn new(path: &Path) -> Result<Self> {
+        let kind = if is_packed(path)? {
+            Kind::Packed(Box::new(Packed::open(path)?))
+        } else {
+            Kind::Plain(Plain::open(path)?)
+        };
+        let length = std::fs::metadata(path)
+            .map_err(Error::io("read", path))?
+            .len();
+        Ok(Self {
+            kind,
+            next: 0,
+            length,
+        })
+    }
+
+    /// Reads the next piece into `text` if there is one; of a plain file only if it is `mine`.
+    fn read(
+        &mut self,
+        path: &Path,
+        size: usize,
+        mine: bool,
+        text: &mut Vec<u8>,
+    ) -> Result<Option<Front>> {
+        text.clear();
+        let begin = self.next as u64 * size as u64;
+        let front = match &mut self.kind {
+            Kind::Plain(plain) if begin >= plain.length() => None,
+            Kind::Plain(_) if !mine => Some(Front::Bytes(begin)),
+            Kind::Plain(plain) => Some(Front::Bytes(plain.read(path, begin, size, text)?)),
+            Kind::Packed(packed) => packed.read(path, begin, size, text)?.map(Front::Lines),
+        };
+        self.next += usize::from(front.is_some());
+        Ok(front)
+    }
+}
+
+fn refuse_long(path: &Path, bytes: u64) -> Result<()> {
+    if bytes <= LONGEST as u64 {
+        return Ok(());
+    }
+    let problem = format!("has no line end within {LONGEST} bytes");
+    Err(Error::file(path, problem, "is it text, one row a line?"))
+}
+
+fn damaged(path: &Path, error: &std::io::Error) -> Error {
+    let problem = format!("cannot be unpacked to its end ({error})");
+    let hint = "it is damaged or cut short: check it with `gzip -t`, and get it again";
+    Error::file(path, problem, hint)
+}
+
+/// The first lines of a file, plain or gzipped, up to `most` of them.
+pub(super) fn head(path: &Path, most: usize) -> Result<Vec<Vec<u8>>> {
+    let mut from = unpack::open(path)?;
+    let (mut text, mut lines) = (Vec::new(), 0);
+    while lines < most {
+        let old = text.len();
+        let got = (&mut from).take(1 << 20).read_to_end(&mut text);
+        if got.map_err(|error| damaged(path, &error))? == 0 {
+            break;
+        }
+        lines += memchr_iter(b'\n', &text[old..]).count();
+        if lines == 0 {
+            refuse_long(path, text.len() as u64)?;
+        }
+    }
+    let lines = text.split(|&byte| byte == b'\n').take(most);
+    Ok(lines.map(<[u8]>::to_vec).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::data::unpack::packed;
+
+    /// All pieces of one rank: number and text.
+    fn pieces(inputs: &[PathBuf], size: usize, rank: (usize, usize)) -> Vec<(usize, String)> {
+        let mut pieces = Pieces::new(inputs, size, rank);
+        let mut all = Vec::new();
+        while let Some(piece) = pieces.next().unwrap() {
+            if let Some(text) = piece.text {
+                all.push((piece.number, String::from_utf8(text.to_vec()).unwrap()));
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn pieces_are_the_lines_that_begin_in_them_packed_or_plain() {
+        let folder = tempfile::tempdir().unwrap();
+        let texts = [
+            "",
+            "\n",
+            "a",
+            "a\nbb\n",
+            "a\nbb\n\nlong long line\nc\nd\n\n\ne",
+        ];
+        for text in texts {
+            let inputs = ["plain", "packed.gz"].map(|name| folder.path().join(name));
+            fs::write(&inputs[0], text).unwrap();
+            fs::write(&inputs[1], packed(text.as_bytes())).unwrap();
+            for size in 1..text.len() + 3 {
+                // A slow reference: each line to the piece of its first byte.
+                let mut expected = vec![String::new(); text.len().div_ceil(size)];
+                let mut at = 0;
+                for line in text.split_inclusive('\n') {
+                    expected[at / size].push_str(line);
+                    at += line.len();
+                }
+                for input in &inputs {
+                    for ranks in 1..4 {
+                        let mut all: Vec<_> = (0..ranks)
+                            .flat_map(|rank| {
+                                pieces(std::slice::from_ref(input), size, (rank, ranks))
+                            })
+                            .collect();
+                        all.sort();
+                        let texts: Vec<_> = all.into_iter().map(|(_, text)| text).collect();
+                        assert_eq!(texts, expected, "{text:?} by {size}, {input:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_go_on_through_files_and_lines_are_counted_in_each() {
+        let folder = tempfile::tempdir().unwrap();
+        let inputs = ["one", "two"].map(|name| folder.path().join(name));
+        fs::write(&inputs[0], "1\n2\n3\n4").unwrap();
+        fs::write(&inputs[1], "5\n6\n7\n").unwrap();
+        let mut pieces = Pieces::new(&inputs, 4, (0, 1));
+        let mut seen = Vec::new();
+        while let Some(piece) = pieces.next().unwrap() {
+            let text = String::from_utf8(piece.text.unwrap().to_vec()).unwrap();
+            seen.push((
+                piece.number,
+                piece.first,
+                piece.place(0).line().unwrap(),
+                text,
+            ));
+        }
+        let expected = [
+            (0, true, 1, "1\n2\n"),
+            (1, false, 3, "3\n4"),
+            (2, true, 1, "5\n6\n"),
+            (3, false, 3, "7\n"),
+        ];
+        let expected = expected.map(|(n, first, line, text)| (n, first, line, text.to_owned()));
+        assert_eq!(seen, expected);
+        assert_eq!(pieces.passed(), 13);
+    }
+}
