@@ -5,6 +5,7 @@
 //! same checks.
 
 mod agree;
+mod common;
 mod cores;
 mod counters;
 mod courier;

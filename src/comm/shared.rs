@@ -9,6 +9,10 @@ use crate::Result;
 pub(super) trait Cells {
     /// The cells that local rank `owner` brought.
     fn of(&self, owner: usize) -> &[AtomicU32];
+    /// Asks for huge pages, where it can; gives the bytes that are in them.
+    fn enlarge_pages(&self) -> usize {
+        0
+    }
     /// Gives them back; *collective*.
     fn close(self: Box<Self>) -> Result<()>;
 }

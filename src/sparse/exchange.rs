@@ -38,6 +38,10 @@ pub trait Exchange {
     fn leave(&mut self, _time: f32) -> Result<()> {
         Ok(())
     }
+    /// What it got of what it would like to have, in words.
+    fn describe(&self) -> Option<String> {
+        None
+    }
     /// How this rank's updates were among those of others.
     fn conduct(&self) -> Conduct {
         Conduct::default()

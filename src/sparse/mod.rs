@@ -104,19 +104,21 @@ impl Kind {
         Ok(())
     }
 
-    /// Weights of zero for the features of `set`, and a rule that starts at the rate `lr`; *collective*.
+    /// Weights of zero for the features of `set`, and a rule that starts at the rate `lr`, for a run of so many `rows` over
+    /// all epochs; *collective*.
     pub fn start<'c>(
         self,
         comm: &'c dyn Comm,
         set: &RowSet,
         (rule, lr): (Rule, f32),
-        shards: Option<usize>,
+        (shards, rows): (Option<usize>, u64),
     ) -> Result<Box<dyn Exchange + 'c>> {
         let start = Start {
             kind: self,
             comm,
             set,
             shards,
+            rows,
             lr,
         };
         match rule {
@@ -135,6 +137,7 @@ struct Start<'a, 'c> {
     comm: &'c dyn Comm,
     set: &'a RowSet,
     shards: Option<usize>,
+    rows: u64,
     lr: f32,
 }
 
@@ -146,7 +149,7 @@ impl<'c> Start<'_, 'c> {
             Kind::Owners => Box::new(Owners::<M, W>::new(comm, features, rule, shards)),
             Kind::AllReduce => Box::new(Dense::<M, W>::new(comm, features, rule, shards)),
             Kind::OneSided { bound } if comm.local_size() == comm.size() => {
-                Box::new(Near::<M, W>::new(comm, self.set, rule, bound)?)
+                Box::new(Near::<M, W>::new(comm, self.set, rule, (bound, self.rows))?)
             }
             Kind::OneSided { bound } => Box::new(Far::<M, W>::new(comm, features, rule, bound)?),
         })

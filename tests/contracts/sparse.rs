@@ -89,7 +89,7 @@ fn run(comm: &dyn Comm, set: &RowSet, settings: Settings) -> Run {
         until_loss: None,
         early_stop: None,
     };
-    let mut exchange = kind.start(comm, set, (rule, lr), shards).unwrap();
+    let mut exchange = kind.start(comm, set, (rule, lr), (shards, 0)).unwrap();
     let journal = &mut Journal::none();
     let outcome = train(comm, &mut *exchange, &mut learner, &goal, journal).unwrap();
     let mut mine = Vec::new();

@@ -142,7 +142,7 @@ fn measure(
         sum: false,
         shards: None,
     });
-    let mut exchange = kind.start(comm, data, (settings.rule, settings.lr), None)?;
+    let mut exchange = kind.start(comm, data, (settings.rule, settings.lr), (None, u64::MAX))?;
     let touch = touched(comm, &mut *exchange, &mut learner);
     comm.barrier();
     let start = Instant::now();

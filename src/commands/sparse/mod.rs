@@ -86,9 +86,13 @@ fn go(
         early_stop: settings.early_stop,
     };
     let rule = (settings.rule, plan.schedule.at(0, &plan.steps));
+    let rows = plan.steps.seen(plan.steps.total());
     let mut exchange = settings
         .kind
-        .start(&shown, &plan.data, rule, settings.shards)?;
+        .start(&shown, &plan.data, rule, (settings.shards, rows))?;
+    if let Some(words) = exchange.describe().filter(|_| comm.rank() == 0) {
+        say(&format!("  memory         {words}"));
+    }
     learner.times = Times::start();
     let outcome = train(comm, &mut *exchange, &mut learner, &goal, &mut journal)?;
     let seconds = learner.times.elapsed();
