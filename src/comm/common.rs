@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 use std::ptr;
 use std::slice;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::shared::Cells;
 use super::{Comm, Shared, path_of_first};
@@ -34,7 +34,7 @@ impl dyn Comm + '_ {
 }
 
 impl Shared {
-    /// Asks for huge pages; gives the bytes that are in them, which takes some milliseconds each. For one rank to do.
+    /// Asks for huge pages; gives the bytes that are in them. For one rank to do, before others use the memory.
     pub fn enlarge_pages(&self) -> usize {
         self.0.enlarge_pages()
     }
@@ -136,7 +136,8 @@ impl Cells for Map {
         let mut large = 0;
         for at in (0..self.bytes).step_by(HUGE) {
             // A page of which nothing was touched yet is not there to be made larger.
-            self.of(0)[at / size_of::<u32>()].fetch_add(0, std::sync::atomic::Ordering::Relaxed);
+            let cell = &self.of(0)[at / size_of::<u32>()];
+            cell.store(cell.load(Ordering::Relaxed), Ordering::Relaxed);
             // SAFETY: the range is mapped; the advice changes no content.
             let refused = unsafe { libc::madvise(self.start.byte_add(at), HUGE, MADV_COLLAPSE) };
             if refused != 0 {
@@ -155,8 +156,7 @@ impl Cells for Map {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
+    use super::*;
     use crate::comm::run_ranks;
 
     #[test]

@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
 use super::hot::{Copies, HotFeatures};
 use super::logistic::note;
-use super::rule::{LANES, Lanes, Move};
+use super::rule::Move;
 use crate::Result;
-use crate::backend::cpu::prefetch_line;
+use crate::backend::cpu::{Work as Wide, prefetch_line, wide};
 use crate::comm::{Comm, Shared, block};
 use crate::data::rows::{Row, RowSet};
 use crate::exchange::{Clock, Conduct};
@@ -32,8 +32,11 @@ const PERIOD: usize = 512;
 /// Merges of very hot copies for one of the others, which rows move that many times as seldom.
 const SELDOM: usize = 16;
 
-/// Rows that save, with weights in huge pages, the time that one of these takes to get: 5 ms of 0.1 µs each, roughly.
-const ROWS_PER_PAGE: u64 = 50_000;
+/// Rows that save, with weights in huge pages, the time that one of these takes to get: 0.3 ms, of 0.1 µs each, roughly.
+const ROWS_PER_PAGE: u64 = 3_000;
+
+/// Features that a vector can hold.
+const LANES: usize = 8;
 
 /// The floats of a feature.
 type Cell<const W: usize> = [AtomicU32; W];
@@ -79,69 +82,88 @@ fn store<const W: usize>(cell: &Cell<W>, state: [f32; W]) {
     }
 }
 
-/// Some features of a row, as they were read.
-struct Part<const W: usize> {
-    states: Lanes<W>,
-    weights: [f32; LANES],
-    values: [f32; LANES],
-    /// Which of them are copies, where that matters.
-    copied: [bool; LANES],
+/// Learning from a group, compiled for the widest vectors that there are.
+struct Learning<'a, 'c, M, const W: usize> {
+    near: &'a Near<'c, M, W>,
+    work: &'a Work<'a>,
+    group: &'a Group<'a, W>,
+    known: &'a mut Known<W>,
+    tally: &'a mut Tally,
+    bad: &'a mut Option<(usize, f32)>,
 }
 
-impl<const W: usize> Part<W> {
-    /// Reads the `i`-th features of a row, whose cells these are.
+impl<M: Move<W>, const W: usize> Wide for Learning<'_, '_, M, W> {
     #[inline(always)]
-    fn load<M: Move<W>>(
-        rule: M,
-        own: M,
-        cells: &[&Cell<W>],
-        copied: &[bool],
-        values: Option<&[f32]>,
-        i: usize,
-    ) -> Self {
-        let mut part = Self {
-            states: [[0.0; LANES]; W],
-            weights: [0.0; LANES],
-            values: [0.0; LANES],
-            copied: [false; LANES],
-        };
-        for (lane, cell) in cells.iter().enumerate().take(LANES) {
+    fn run(self) {
+        let Self { near, work, .. } = self;
+        *self.bad = near.learn_group(work, self.group, self.known, self.tally);
+    }
+}
+
+/// The features of a row as they were read: what was read of each, float by float, and what follows from it. Behind the
+/// last there are zeros up to a multiple of `LANES`, so that vectors are full.
+struct Known<const W: usize> {
+    states: [Vec<f32>; W],
+    weights: Vec<f32>,
+    values: Vec<f32>,
+}
+
+impl<const W: usize> Known<W> {
+    fn new() -> Self {
+        Self {
+            states: std::array::from_fn(|_| Vec::new()),
+            weights: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Reads the features of a row, and gives its logit without the bias.
+    #[inline(always)]
+    fn load<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>], values: Option<&[f32]>) -> f32 {
+        let (count, padded) = (cells.len(), cells.len().next_multiple_of(LANES));
+        for floats in self.states.iter_mut().chain([&mut self.weights]) {
+            floats.resize(padded, 0.0);
+            floats[count..].fill(0.0);
+        }
+        let states = self.states.each_mut().map(|floats| &mut floats[..count]);
+        for (at, cell) in cells.iter().enumerate() {
             let state = load(cell);
-            for (states, value) in part.states.iter_mut().zip(state) {
-                states[lane] = value;
-            }
-            part.values[lane] = values.map_or(1.0, |values| values[i * LANES + lane]);
-        }
-        part.weights = rule.weights(&part.states);
-        if M::TIME.is_some() {
-            let copied = &copied[i * LANES..][..cells.len()];
-            part.copied[..cells.len()].copy_from_slice(copied);
-            let others = own.weights(&part.states);
-            for (lane, weight) in part.weights.iter_mut().enumerate() {
-                if part.copied[lane] {
-                    *weight = others[lane];
-                }
+            for i in 0..W {
+                states[i][at] = state[i];
             }
         }
-        part
+        self.values.clear();
+        match values {
+            Some(values) => self.values.extend_from_slice(values),
+            None => self.values.resize(count, 1.0),
+        }
+        self.values.resize(padded, 0.0);
+        rule.weights(&self.states, &mut self.weights);
+        self.dot()
+    }
+
+    /// The sum of weights times values.
+    #[inline(always)]
+    fn dot(&self) -> f32 {
+        let mut sums = [0.0; LANES];
+        let weights = self.weights.as_chunks::<LANES>().0;
+        let values = self.values.as_chunks::<LANES>().0;
+        for (weights, values) in weights.iter().zip(values) {
+            for lane in 0..LANES {
+                sums[lane] += weights[lane] * values[lane];
+            }
+        }
+        sums.iter().sum()
     }
 
     /// Moves the features by the row's `slope`.
     #[inline(always)]
-    fn store<M: Move<W>>(&self, rule: M, own: M, cells: &[&Cell<W>], slope: f32) {
-        let gradients = self.values.map(|value| slope * value);
-        let moved = rule.all_moved(&self.states, &self.weights, &gradients);
-        let others = match M::TIME {
-            Some(_) => own.all_moved(&self.states, &self.weights, &gradients),
-            None => moved,
-        };
-        for (lane, cell) in cells.iter().enumerate().take(LANES) {
-            let lanes = if M::TIME.is_some() && self.copied[lane] {
-                &others
-            } else {
-                &moved
-            };
-            store(cell, std::array::from_fn(|i| lanes[i][lane]));
+    fn store<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>], slope: f32) {
+        self.values.iter_mut().for_each(|value| *value *= slope);
+        rule.move_all(&mut self.states, &self.weights, &self.values);
+        let states = self.states.each_ref().map(|floats| &floats[..cells.len()]);
+        for (at, cell) in cells.iter().enumerate() {
+            store(cell, std::array::from_fn(|i| states[i][at]));
         }
     }
 }
@@ -176,12 +198,12 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             since: Default::default(),
             period: Counter::new(GROUP),
         };
-        near.enlarge(rows);
+        near.enlarge(rows)?;
         Ok(near)
     }
 
     /// Gets huge pages if so many `rows` are worth the time; *collective*.
-    fn enlarge(&mut self, rows: u64) {
+    fn enlarge(&mut self, rows: u64) -> Result<()> {
         let bytes = 4 * W * self.features;
         let pages = bytes / (2 << 20);
         self.pages = match pages as u64 * ROWS_PER_PAGE {
@@ -190,11 +212,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                 format!("small pages: huge ones pay from {worth} rows on, here are {rows}")
             }
             _ => {
-                let mut huge = [0];
-                if self.comm.rank() == 0 {
-                    huge[0] = self.memory.enlarge_pages() as u64;
-                }
-                self.comm.broadcast(0, &mut huge);
+                let huge = [self.enlarged()?];
                 match huge[0] {
                     0 => "small pages: the system gave no huge ones".into(),
                     huge => format!(
@@ -205,6 +223,25 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                 }
             }
         };
+        Ok(())
+    }
+
+    /// Has the first rank get huge pages; gives the bytes that are in them; *collective*.
+    fn enlarged(&self) -> Result<u64> {
+        // The system needs a moment on every core for each page: ranks that wait must not take theirs.
+        let counters = self.comm.counters(2)?;
+        if self.comm.rank() == 0 {
+            counters.add(0, self.memory.enlarge_pages() as u64)?;
+            counters.add(1, 1)?;
+        }
+        let mut counts = [0; 2];
+        while counts[1] == 0 {
+            counters.read(&mut counts)?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.comm.barrier();
+        counters.close()?;
+        Ok(counts[0])
     }
 
     /// The rule for copies.
@@ -256,11 +293,12 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
     }
 
     /// Learns from the rows of a group; gives the first whose logit is no finite number.
+    #[inline(always)]
     fn learn_group(
         &self,
         work: &Work,
         group: &Group<W>,
-        known: &mut Vec<Part<W>>,
+        known: &mut Known<W>,
         tally: &mut Tally,
     ) -> Option<(usize, f32)> {
         let (rule, own) = (self.rule, self.own_rule());
@@ -270,29 +308,24 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             let range = begin..begin + row.indices.len();
             begin = range.end;
             let cells = &group.cells[range.clone()];
-            let copied = match M::TIME {
-                Some(_) => &group.copied[range],
-                None => &[],
-            };
             let offset = own.weight(load(bias));
-            let mut sums = [0.0; LANES];
-            known.clear();
-            for (i, cells) in cells.chunks(LANES).enumerate() {
-                let part = Part::load(rule, own, cells, copied, row.values, i);
-                for (sum, (weight, value)) in
-                    sums.iter_mut().zip(part.weights.iter().zip(part.values))
-                {
-                    *sum += weight * value;
-                }
-                known.push(part);
+            let mut logit = offset + known.load(rule, cells, row.values);
+            // A pull to zero has another time for copies.
+            let copied = group.copied.get(range).unwrap_or_default();
+            let copies = copied.iter().enumerate().filter(|(_, copied)| **copied);
+            for (at, _) in copies.clone() {
+                let weight = own.weight(load(cells[at]));
+                logit += (weight - known.weights[at]) * known.values[at];
+                known.weights[at] = weight;
             }
-            let logit = offset + sums.iter().sum::<f32>();
             if !logit.is_finite() {
                 return Some((number, logit));
             }
             let slope = work.classes.of(row.label) * note(tally, logit, row.label);
-            for (cells, part) in cells.chunks(LANES).zip(&*known) {
-                part.store(rule, own, cells, slope);
+            known.store(rule, cells, slope);
+            for (at, _) in copies {
+                let time = M::TIME.expect("only such rules tell copies from others");
+                cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
             }
             store(bias, own.moved(load(bias), offset, slope));
         }
@@ -340,7 +373,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
     /// Learns from all rows of `work`, in order.
     fn learn_all(&mut self, work: &Work) -> Result<Tally> {
         self.rule = self.rule.at(work.lr, work.time);
-        let (mut tally, mut known) = (Tally::default(), Vec::new());
+        let (mut tally, mut known) = (Tally::default(), Known::new());
         let mut done = 0;
         {
             let mut rows = work.rows.iter(work.set);
@@ -355,7 +388,16 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                     break;
                 }
                 bad = self.prepare(&mut *rows, &mut ahead);
-                if let Some((row, logit)) = self.learn_group(work, &group, &mut known, &mut tally) {
+                let mut learnt = None;
+                wide(Learning {
+                    near: self,
+                    work,
+                    group: &group,
+                    known: &mut known,
+                    tally: &mut tally,
+                    bad: &mut learnt,
+                });
+                if let Some((row, logit)) = learnt {
                     let row = work.rows.number(done + row);
                     return Err(no_number(work, row, logit));
                 }

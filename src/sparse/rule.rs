@@ -78,37 +78,31 @@ pub trait Move<const W: usize>: Copy + 'static {
     /// A feature behind a step along `gradient`, where `weight` is what [`weight`](Self::weight) gives.
     fn moved(self, state: [f32; W], weight: f32, gradient: f32) -> [f32; W];
 
-    /// As `weight`, of several features, float by float.
+    /// As `weight`, of features whose floats are in `states`, the first of each, then the second … Compilers turn it into
+    /// vectors.
     #[inline(always)]
-    fn weights(self, states: &Lanes<W>) -> [f32; LANES] {
-        std::array::from_fn(|lane| self.weight(std::array::from_fn(|i| states[i][lane])))
+    fn weights(self, states: &[Vec<f32>; W], weights: &mut [f32]) {
+        let states: [&[f32]; W] = std::array::from_fn(|i| &states[i][..weights.len()]);
+        for at in 0..weights.len() {
+            weights[at] = self.weight(std::array::from_fn(|i| states[i][at]));
+        }
     }
 
-    /// As `moved`, of several features, float by float. Compilers turn it into vectors.
+    /// As `moved`, of such features.
     #[inline(always)]
-    fn all_moved(
-        self,
-        states: &Lanes<W>,
-        weights: &[f32; LANES],
-        gradients: &[f32; LANES],
-    ) -> Lanes<W> {
-        let mut moved = [[0.0; LANES]; W];
-        for lane in 0..LANES {
-            let state = std::array::from_fn(|i| states[i][lane]);
-            let state = self.moved(state, weights[lane], gradients[lane]);
+    fn move_all(self, states: &mut [Vec<f32>; W], weights: &[f32], gradients: &[f32]) {
+        let count = weights.len();
+        let gradients = &gradients[..count];
+        let states = states.each_mut().map(|floats| &mut floats[..count]);
+        for at in 0..count {
+            let state = std::array::from_fn(|i| states[i][at]);
+            let state = self.moved(state, weights[at], gradients[at]);
             for i in 0..W {
-                moved[i][lane] = state[i];
+                states[i][at] = state[i];
             }
         }
-        moved
     }
 }
-
-/// Features that are computed on at once.
-pub const LANES: usize = 8;
-
-/// The floats of several features: the first of each, then the second …
-pub type Lanes<const W: usize> = [[f32; LANES]; W];
 
 /// Stochastic gradient descent: the weight.
 #[derive(Clone, Copy, Debug, Default)]
@@ -214,14 +208,12 @@ pub(super) struct Adagrad {
 #[inline(always)]
 fn adapted(lr: f32, weight: f32, squares: f32, gradient: f32) -> (f32, f32) {
     let squares = squares + gradient * gradient;
-    // A gradient of zero moves nothing, also where there was none before.
-    let scale = if squares > 0.0 {
-        lr / squares.sqrt()
-    } else {
-        0.0
-    };
-    (weight - scale * gradient, squares)
+    // Next to nothing is added so that zeros need no branch: a gradient of zero then moves nothing.
+    (weight - lr / (squares + TINY).sqrt() * gradient, squares)
 }
+
+/// Far below the square of any gradient that matters.
+const TINY: f32 = 1e-30;
 
 impl Move<2> for Adagrad {
     fn at_rate(self, lr: f32) -> Self {
@@ -308,12 +300,10 @@ impl Move<2> for Ftrl {
 
     #[inline(always)]
     fn weight(self, [z, n]: [f32; 2]) -> f32 {
-        let beyond = z.abs() - self.l1;
-        if beyond <= 0.0 {
-            return 0.0;
-        }
+        let beyond = (z.abs() - self.l1).max(0.0);
         let slope = (self.beta + n.sqrt()) / self.lr + self.l2;
-        -beyond.copysign(z) / slope
+        // With a beta of zero, the first weight is zero over zero.
+        -beyond.copysign(z) / slope.max(TINY)
     }
 
     #[inline(always)]

@@ -28,8 +28,7 @@ pub use finite::{finite, odd};
 pub use peak::peak_flops;
 pub use prefetch::{prefetch, prefetch_line};
 pub use scratch::Scratch;
-use wide::Work;
-pub(crate) use wide::wide;
+pub(crate) use wide::{Work, wide};
 
 /// The rows that go into a layer.
 #[derive(Clone, Copy, Debug)]

@@ -54,6 +54,8 @@ struct Pass {
     /// MiB of all ranks, shared memory counted once.
     memory: f64,
     found: Option<Summary>,
+    /// What the exchange got of what it would like to have.
+    got: Option<String>,
 }
 
 /// Measures and prints; *collective*.
@@ -74,8 +76,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     for (kind, passes) in settings.kinds.iter().zip(&all) {
         say(&match settings.json {
             true => json(comm, settings, *kind, passes),
-            false => line(comm, settings, *kind, passes),
+            false => line(comm, *kind, passes),
         });
+    }
+    let got = all.iter().zip(&settings.kinds);
+    for (passes, kind) in got.filter(|_| !settings.json) {
+        if let Some(got) = passes.last().and_then(|pass| pass.got.as_ref()) {
+            say(&format!("{}: {got}", name(*kind)));
+        }
     }
     Ok(())
 }
@@ -142,7 +150,10 @@ fn measure(
         sum: false,
         shards: None,
     });
+    let begin = Instant::now();
     let mut exchange = kind.start(comm, data, (settings.rule, settings.lr), (None, u64::MAX))?;
+    let got = exchange.describe();
+    let got = got.map(|got| format!("{got}; {:.2} s to start", begin.elapsed().as_secs_f64()));
     let touch = touched(comm, &mut *exchange, &mut learner);
     comm.barrier();
     let start = Instant::now();
@@ -175,6 +186,7 @@ fn measure(
         sent: sums[1],
         memory: memory[0],
         found,
+        got,
     })
 }
 
@@ -250,7 +262,7 @@ fn head(comm: &dyn Comm, settings: &Settings, data: &RowSet) -> String {
     )
 }
 
-fn line(comm: &dyn Comm, _settings: &Settings, kind: Kind, passes: &[Pass]) -> String {
+fn line(comm: &dyn Comm, kind: Kind, passes: &[Pass]) -> String {
     let (rows, steps, limit) = medians(passes);
     let (limit, share) = match limit {
         Some((limit, share)) => (format!("{limit:.0}"), format!("{:.0} %", 100.0 * share)),
