@@ -44,6 +44,9 @@ fn lines(report: &Report) -> Vec<(&'static str, String)> {
         ("nonzeros", per_row(nonzeros, rows)),
         ("label 1", share(positives, rows)),
     ];
+    let speed = report.bytes as f64 / report.seconds.max(1e-9) / 1e6;
+    let time = format!("{:.2} s, {speed:.0} MB/s of input", report.seconds);
+    lines.push(("time", time));
     if report.encoding.hashing().is_some() {
         let (different, colliding) = collisions(used, features);
         lines.push(("collisions", format!(

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use super::shard::Shard;
 use super::{Block, Row};
@@ -196,7 +197,11 @@ impl SetFolder {
     /// Writes shard number `i` into the folder at `path`. The order of numbers is that of rows.
     pub fn write_shard(path: &Path, i: usize, about: &About, rows: &Block) -> Result<()> {
         crate::interrupt::check()?;
-        Shard::write(&path.join(format!("shard-{i:05}.h5")), about, rows)
+        let shard = path.join(format!("shard-{i:05}.h5"));
+        Shard::write(&shard, about, rows)?;
+        // On its way to the disk while the next is made. What goes wrong shows when `finish` asks for the same again.
+        thread::spawn(move || fs::File::open(shard).and_then(|file| file.sync_all()));
+        Ok(())
     }
 
     /// Puts the set in its place, once all shards are written.

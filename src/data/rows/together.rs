@@ -9,12 +9,12 @@ use crate::{Error, Result};
 /// Makes a set called `out` of the shards that `write` puts into the folder it is given, on all ranks; *collective*.
 ///
 /// The folder must be one that every rank sees. If a rank fails, nothing is left of the set on any.
-pub fn write_together(
+pub fn write_together<T>(
     comm: &dyn Comm,
     out: &Path,
     force: bool,
-    write: impl FnOnce(&Path) -> Result<()>,
-) -> Result<()> {
+    write: impl FnOnce(&Path) -> Result<T>,
+) -> Result<T> {
     let folder = match comm.rank() {
         0 => SetFolder::create(out, force).map(Some),
         _ => Ok(None),
@@ -29,13 +29,18 @@ pub fn write_together(
             "give a place that all hosts share, or start all ranks on one host",
         )),
     };
-    if let Err(error) = agree(comm, seen) {
-        drop(folder);
-        // A rank that fails ends the job: not before the first has removed what was begun.
-        comm.barrier();
-        return Err(error);
+    match agree(comm, seen) {
+        Ok(written) => {
+            let finished = folder.map_or(Ok(()), SetFolder::finish);
+            agree(comm, finished).map(|()| written)
+        }
+        Err(error) => {
+            drop(folder);
+            // A rank that fails ends the job: not before the first has removed what was begun.
+            comm.barrier();
+            Err(error)
+        }
     }
-    agree(comm, folder.map_or(Ok(()), SetFolder::finish))
 }
 
 #[cfg(test)]

@@ -18,9 +18,10 @@ pub use encoding::Encoding;
 pub use used::collisions;
 
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
-use crate::comm::{Comm, agree, path_of_first};
-use crate::data::rows::{About, Block, MOST_FEATURES, SetFolder};
+use crate::comm::{Comm, agree};
+use crate::data::rows::{About, Block, MOST_FEATURES, SetFolder, write_together};
 use crate::{Error, Result};
 use features::{HASHING, Numeric, Tokens};
 use libsvm::Span;
@@ -100,6 +101,10 @@ pub struct Report {
     pub first_bad: Option<String>,
     /// How lines became rows.
     pub encoding: Encoding,
+    /// Bytes of the files, and the time that all took.
+    pub bytes: u64,
+    /// See `bytes`.
+    pub seconds: f64,
 }
 
 /// Makes rows of lines.
@@ -128,25 +133,17 @@ fn plain(line: &[u8], first: bool) -> &[u8] {
 
 /// Makes a set of sparse rows from text; *collective*.
 pub fn import(comm: &dyn Comm, import: &Import) -> Result<Report> {
+    let start = Instant::now();
     let walk = Walk::new(comm, import)?;
     let encoding = encoding(&walk, comm, import)?;
-    let folder = match comm.rank() {
-        0 => SetFolder::create(&import.out, import.force).map(Some),
-        _ => Ok(None),
-    };
-    let folder = agree(comm, folder)?;
-    let place = path_of_first(
-        comm,
-        folder.as_ref().map(|folder| folder.path().to_path_buf()),
-    );
-    let written = write(&walk, comm, import, &encoding, &place);
-    let finished = written.and_then(|report| {
-        let moved = folder.map_or(Ok(()), SetFolder::finish);
-        agree(comm, moved).map(|()| report)
-    });
-    // Whoever failed ends the job when it returns: not before the first rank has tidied up.
-    comm.barrier();
-    finished
+    let report = write_together(comm, &import.out, import.force, |place| {
+        write(&walk, comm, import, &encoding, place)
+    })?;
+    Ok(Report {
+        bytes: walk.bytes(),
+        seconds: start.elapsed().as_secs_f64(),
+        ..report
+    })
 }
 
 /// What decides on the numbers of features; *collective*.
@@ -289,6 +286,8 @@ fn write(
         bad,
         first_bad,
         encoding: encoding.clone(),
+        bytes: 0,
+        seconds: 0.0,
     })
 }
 

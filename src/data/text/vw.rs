@@ -10,11 +10,16 @@ use crate::data::rows::Block;
 /// Reads lines of named features in namespaces.
 pub(super) struct Lines {
     tokens: Tokens,
+    /// What the features of the namespace at hand begin with.
+    prefix: Vec<u8>,
 }
 
 impl Lines {
     pub(super) fn new(tokens: Tokens) -> Self {
-        Self { tokens }
+        Self {
+            tokens,
+            prefix: Vec::new(),
+        }
     }
 
     /// The features between two bars.
@@ -22,21 +27,47 @@ impl Lines {
         // What touches the bar is the namespace; a blank there means the one without a name.
         let end = text.iter().position(|&byte| blank(byte));
         let (head, features) = text.split_at(end.unwrap_or(text.len()));
-        let (name, weight) = weighed(head)?;
-        for token in words(features) {
-            let (feature, value) = weighed(token)?;
-            if feature.is_empty() {
-                return Err(format!("{} has no name before its value", shown(token)));
+        let colon = head.iter().position(|&byte| byte == b':');
+        let (name, weight) = weighed(head, colon)?;
+        self.prefix.clear();
+        self.prefix.extend_from_slice(name);
+        self.prefix.push(b'^');
+        let mut at = 0;
+        while at < features.len() {
+            // One look at each byte finds the end of the word and its colon.
+            let (begin, mut colon) = (at, None);
+            at += plain(&features[at..]);
+            while let Some(&byte) = features.get(at).filter(|&&byte| !blank(byte)) {
+                if byte == b':' && colon.is_none() {
+                    colon = Some(at - begin);
+                }
+                at += 1;
+                at += plain(&features[at..]);
             }
-            let value = value * weight;
-            if !value.is_finite() {
-                return Err(format!(
-                    "{} times the weight of its namespace is too large",
-                    shown(token)
-                ));
+            let token = &features[begin..at];
+            at += 1;
+            if !token.is_empty() {
+                self.feature(token, colon, weight)?;
             }
-            self.tokens.add([name, b"^", feature], value);
         }
+        Ok(())
+    }
+
+    /// One feature of the namespace that `prefix` names.
+    #[inline]
+    fn feature(&mut self, token: &[u8], colon: Option<usize>, weight: f32) -> Result<(), String> {
+        let (feature, value) = weighed(token, colon)?;
+        if feature.is_empty() {
+            return Err(format!("{} has no name before its value", shown(token)));
+        }
+        let value = value * weight;
+        if !value.is_finite() {
+            return Err(format!(
+                "{} times the weight of its namespace is too large",
+                shown(token)
+            ));
+        }
+        self.tokens.add([&self.prefix[..], feature], value);
         Ok(())
     }
 }
@@ -113,9 +144,9 @@ fn head(text: &[u8]) -> Result<bool, String> {
 }
 
 /// A name and the number behind its colon, which is 1 without.
-fn weighed(token: &[u8]) -> Result<(&[u8], f32), String> {
-    // Words are short: a loop is done before a faster search has begun.
-    let Some(colon) = token.iter().position(|&byte| byte == b':') else {
+#[inline]
+fn weighed(token: &[u8], colon: Option<usize>) -> Result<(&[u8], f32), String> {
+    let Some(colon) = colon else {
         return Ok((token, 1.0));
     };
     match real(&token[colon + 1..]) {
@@ -125,6 +156,27 @@ fn weighed(token: &[u8]) -> Result<(&[u8], f32), String> {
             shown(token)
         )),
     }
+}
+
+/// How many bytes come before a blank or a colon; eight are looked at together.
+#[inline(always)]
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = u64::MAX / 255;
+    // Marks the highest bit of bytes that are zero; above the lowest of these, others may be marked too.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
+    let mut at = 0;
+    while let Some(eight) = text[at..].first_chunk() {
+        let word = u64::from_le_bytes(*eight);
+        let is = |byte: u8| zeros(word ^ (ONES * u64::from(byte)));
+        let found = is(b' ') | is(b'\t') | is(b':');
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
+        }
+        at += 8;
+    }
+    let special = |&byte: &u8| blank(byte) || byte == b':';
+    let rest = &text[at..];
+    at + rest.iter().position(special).unwrap_or(rest.len())
 }
 
 fn blank(byte: u8) -> bool {

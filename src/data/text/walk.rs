@@ -35,6 +35,11 @@ pub(super) struct Bad {
 }
 
 impl<'a> Walk<'a> {
+    /// Bytes of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Checks that every rank sees the same files; *collective*.
     pub(super) fn new(comm: &'a dyn Comm, import: &'a Import) -> Result<Self> {
         let length = |path: &PathBuf| {
