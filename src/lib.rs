@@ -13,6 +13,8 @@
 //!                                                       └  Local: each rank by itself, averaged now and then
 //! ```
 //!
+//! Sparse rows go another way, which [`sparse`] draws: RowSet ─▶ Order ─▶ Exchange ─▶ weights of the features they touch.
+//!
 //! One direction, no way back except the optimizer's update. The loop is [`train::train`] and fits on one screen.
 //!
 //! # The rooms
@@ -28,7 +30,7 @@
 //! | [`backend`] | the layers' arithmetic | `std::arch` |
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
-//! | [`sparse`] | wide sparse logistic regression: how good its predictions are | |
+//! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |

@@ -29,7 +29,7 @@ pub(super) struct TrainCommand {
     #[command(subcommand)]
     other: Option<Other>,
     #[command(flatten)]
-    train: Option<Train>,
+    train: Train,
 }
 
 #[derive(Subcommand)]
@@ -39,14 +39,9 @@ enum Other {
 
 impl TrainCommand {
     pub(super) fn resolve(self) -> Result<Command> {
-        match (self.other, self.train) {
-            (Some(Other::Sparse(typed)), _) => {
-                typed.resolve().map(Box::new).map(Command::TrainSparse)
-            }
-            (None, Some(typed)) => typed.resolve().map(Box::new).map(Command::Train),
-            (None, None) => Err(Error::Usage(
-                "what to train? See `phalanx train --help`".into(),
-            )),
+        match self.other {
+            Some(Other::Sparse(typed)) => typed.resolve().map(Box::new).map(Command::TrainSparse),
+            None => self.train.resolve().map(Box::new).map(Command::Train),
         }
     }
 }
@@ -60,7 +55,8 @@ pub(super) struct Train {
     #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
     model: Option<String>,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
-    data: PathBuf,
+    #[arg(required = true)]
+    data: Option<PathBuf>,
     #[command(flatten)]
     choice: ModelArgs,
     /// A test set, evaluated during training and at the end; only at the end with --validation.
@@ -216,7 +212,7 @@ impl Train {
         }
         Ok(commands::train::Settings {
             model: self.choice.resolve(self.model)?,
-            data: self.data,
+            data: self.data.expect("clap asks for it"),
             test: self.test,
             validation: self.validation,
             length: match (self.epochs, self.steps) {

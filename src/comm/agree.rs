@@ -7,6 +7,11 @@ use std::path::PathBuf;
 use super::Comm;
 use crate::{Error, Result};
 
+/// What a rank says of itself where one has failed.
+const GOOD: u8 = 0;
+const HEARD: u8 = 1;
+const FAILED: u8 = 2;
+
 /// Gives every rank its own value if all succeeded, else an error on every rank; *collective*.
 ///
 /// A rank that failed keeps its own error; the others learn the lowest failed rank's. Costs one small reduction when
@@ -17,22 +22,23 @@ pub fn agree<T>(comm: &dyn Comm, mine: Result<T>) -> Result<T> {
     if failed == [0] {
         return mine;
     }
-    let (code, message) = match &mine {
-        Ok(_) => (0, String::new()),
-        Err(error) => (error.exit_code(), error.report()),
+    let (kind, code, message) = match &mine {
+        Ok(_) => (GOOD, 0, String::new()),
+        Err(Error::Peer { code, message, .. }) => (HEARD, *code, message.clone()),
+        Err(error) => (FAILED, error.exit_code(), error.report()),
     };
-    let answers = comm.gather(&[&[code], message.as_bytes()].concat());
-    let first = answers
-        .iter()
-        .position(|answer| answer[0] != 0)
-        .expect("a rank reported failure");
+    let answers = comm.gather(&[&[kind, code], message.as_bytes()].concat());
+    let of = |kind: u8| answers.iter().position(|answer| answer[0] == kind);
+    // Who has only heard of a failure, in an agreement before this one, has none to tell.
+    let first = of(FAILED).or_else(|| of(HEARD));
+    let first = first.expect("a rank reported failure");
     // Of several failures only the first is printed, so that the user reads one message and not one per rank.
     match mine {
         Err(error) if first == comm.rank() => Err(error),
         _ => Err(Error::Peer {
             rank: first,
-            message: String::from_utf8_lossy(&answers[first][1..]).into_owned(),
-            code: answers[first][0],
+            message: String::from_utf8_lossy(&answers[first][2..]).into_owned(),
+            code: answers[first][1],
         }),
     }
 }
@@ -78,5 +84,20 @@ mod tests {
             path_of_first(comm, mine)
         });
         assert_eq!(paths, [odd.clone(), odd.clone(), odd]);
+    }
+
+    #[test]
+    fn an_agreement_on_what_was_agreed_keeps_who_failed() {
+        run_ranks(3, |comm| {
+            let mine = match comm.rank() {
+                1 => Err(Error::Usage("a mistake".into())),
+                _ => Ok(()),
+            };
+            let twice = agree(comm, agree(comm, mine)).unwrap_err();
+            match comm.rank() {
+                1 => assert!(matches!(twice, Error::Usage(_))),
+                _ => assert!(matches!(twice, Error::Peer { rank: 1, .. })),
+            }
+        });
     }
 }

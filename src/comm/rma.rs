@@ -140,58 +140,107 @@ impl<T: Equivalence + Copy + Default> RmaWindow<T> {
 
 impl RmaWindow<f32> {
     /// Adds `delta` to stretches of `owner`'s memory and, where `out` is given, copies what was there before to it. One
-    /// call, whatever the number of stretches.
+    /// message for every `STRETCHES`, all of them on their way together.
     fn fetch_add_at(
         &self,
         owner: usize,
         (places, width): (&[u32], usize),
         delta: &[f32],
-        out: Option<&mut [f32]>,
+        mut out: Option<&mut [f32]>,
     ) -> Result<()> {
-        let values = places.len() * width;
-        assert!(values == delta.len() && values <= MOST);
-        if values == 0 {
-            return Ok(());
+        assert!(places.len() * width == delta.len() && delta.len() <= MOST);
+        let mut kinds = Vec::new();
+        let parts = places
+            .chunks(STRETCHES)
+            .zip(delta.chunks(STRETCHES * width));
+        for (i, (places, delta)) in parts.enumerate() {
+            let kind = stretches(places, width)?;
+            kinds.push(kind);
+            let to = out.as_deref_mut().map(|out| {
+                let out = &mut out[i * STRETCHES * width..][..delta.len()];
+                out.as_mut_ptr()
+            });
+            // SAFETY: `delta` and `out` hold as many values as the stretches, and are borrowed until the flush completes the
+            // transfer; places are inside of the owner's memory, as whoever calls has checked.
+            unsafe { self.start_add(owner, kind, delta, to)? };
         }
-        let kind = f32::equivalent_datatype().as_raw();
-        let stretch = (width * size_of::<f32>()) as ffi::MPI_Aint;
-        let at = |&place: &u32| place as ffi::MPI_Aint * stretch;
-        let places: Vec<ffi::MPI_Aint> = places.iter().map(at).collect();
-        let (n, rank, win) = (values as c_int, owner as c_int, self.epoch.win);
+        self.epoch.flush(owner)?;
+        // SAFETY: all transfers are complete, and nobody else knows these types.
+        let mut freed = kinds
+            .iter_mut()
+            .map(|kind| unsafe { ffi::MPI_Type_free(kind) });
+        freed.try_for_each(|code| check("MPI_Type_free", code))
+    }
+
+    /// Starts to add `delta` to where `kind` says in `owner`'s memory, and to copy what was there to `out`, if any.
+    ///
+    /// # Safety
+    /// `delta` and `out` must hold as many values as `kind`, until the window is flushed.
+    unsafe fn start_add(
+        &self,
+        owner: usize,
+        kind: ffi::MPI_Datatype,
+        delta: &[f32],
+        out: Option<*mut f32>,
+    ) -> Result<()> {
+        let float = f32::equivalent_datatype().as_raw();
+        let (n, rank, win) = (delta.len() as c_int, owner as c_int, self.epoch.win);
         let from: *const c_void = delta.as_ptr().cast();
-        // SAFETY: the type is made, used and freed here; `delta` and `out` hold n values and are borrowed until the flush
-        // completes the transfer; places are inside of the owner's memory, as whoever calls has checked.
+        // SAFETY: by this function's contract.
         unsafe {
             let op = ffi::RSMPI_SUM;
-            let mut far = kind;
-            let (count, width) = (places.len() as c_int, width as c_int);
-            let code = ffi::MPI_Type_create_hindexed_block(
-                count,
-                width,
-                places.as_ptr().cast_mut(),
-                kind,
-                &mut far,
-            );
-            check("MPI_Type_create_hindexed_block", code)?;
-            check("MPI_Type_commit", ffi::MPI_Type_commit(&mut far))?;
             match out {
-                Some(out) => {
-                    assert_eq!(out.len(), values);
-                    let to = out.as_mut_ptr().cast();
-                    let code = ffi::MPI_Get_accumulate(
-                        from, n, kind, to, n, kind, rank, 0, 1, far, op, win,
-                    );
-                    check("MPI_Get_accumulate", code)?;
-                }
-                None => {
-                    let code = ffi::MPI_Accumulate(from, n, kind, rank, 0, 1, far, op, win);
-                    check("MPI_Accumulate", code)?;
-                }
+                Some(out) => check(
+                    "MPI_Get_accumulate",
+                    ffi::MPI_Get_accumulate(
+                        from,
+                        n,
+                        float,
+                        out.cast(),
+                        n,
+                        float,
+                        rank,
+                        0,
+                        1,
+                        kind,
+                        op,
+                        win,
+                    ),
+                ),
+                None => check(
+                    "MPI_Accumulate",
+                    ffi::MPI_Accumulate(from, n, float, rank, 0, 1, kind, op, win),
+                ),
             }
-            self.epoch.flush(owner)?;
-            check("MPI_Type_free", ffi::MPI_Type_free(&mut far))
         }
     }
+}
+
+/// Stretches of one message: what describes them must fit into one of Open MPI's buffers of 8 KiB, or it damages its memory
+/// (4.1.4, between hosts).
+const STRETCHES: usize = 256;
+
+/// The type of `width` floats at each of the `places`, which count stretches.
+fn stretches(places: &[u32], width: usize) -> Result<ffi::MPI_Datatype> {
+    let stretch = (width * size_of::<f32>()) as ffi::MPI_Aint;
+    let at = |&place: &u32| place as ffi::MPI_Aint * stretch;
+    let mut places: Vec<ffi::MPI_Aint> = places.iter().map(at).collect();
+    let float = f32::equivalent_datatype().as_raw();
+    let mut kind = float;
+    let (count, width) = (places.len() as c_int, width as c_int);
+    // SAFETY: all pointers outlive the calls, and there are `count` places.
+    unsafe {
+        let code = ffi::MPI_Type_create_hindexed_block(
+            count,
+            width,
+            places.as_mut_ptr(),
+            float,
+            &mut kind,
+        );
+        check("MPI_Type_create_hindexed_block", code)?;
+        check("MPI_Type_commit", ffi::MPI_Type_commit(&mut kind))?;
+    }
+    Ok(kind)
 }
 
 impl Window for RmaWindow<f32> {

@@ -57,6 +57,8 @@ impl HotFeatures {
             rows.rows(start..end)
                 .for_each(|row| all.extend_from_slice(row.indices));
         }
+        // What is none of the set's features is found where it is used.
+        all.retain(|&feature| (feature as usize) < rows.about.features);
         all.sort_unstable();
         let counted = all.chunk_by(|a, b| a == b);
         let often = counted.filter(|same| same.len() * RARE >= looked);

@@ -60,8 +60,8 @@ pub struct Learner<'a> {
     claimed: u64,
     /// The sum of rates before a step.
     summed: (u64, f64),
-    /// The rows of the next step, where it is known.
-    ahead: Option<(u64, Picked)>,
+    /// The next step where it is known, this rank's rows of it, and how many it has.
+    ahead: Option<(u64, (Picked, usize))>,
 }
 
 /// What is chosen before training starts.
@@ -142,9 +142,8 @@ impl<'a> Learner<'a> {
         let start = Instant::now();
         self.show(step, Phase::Exchange);
         let together = exchange.is_together();
-        let samples = self.order.rows(step, &self.steps).len();
-        let mine = match self.ahead.take() {
-            Some((known, picked)) if known == step => picked,
+        let (mine, samples) = match self.ahead.take() {
+            Some((known, rows)) if known == step => rows,
             _ => self.rows(comm, together, step),
         };
         let following = (together && step + 1 < self.steps.total()).then_some(step + 1);
@@ -155,7 +154,7 @@ impl<'a> Learner<'a> {
         let work = Work {
             set: self.set,
             rows: &mine,
-            next: self.ahead.as_ref().map(|(_, picked)| picked),
+            next: self.ahead.as_ref().map(|(_, (picked, _))| picked),
             step,
             lr,
             time: time as f32,
@@ -207,17 +206,18 @@ impl<'a> Learner<'a> {
         exchange.touch(&work)
     }
 
-    /// This rank's rows of `step`.
-    fn rows(&mut self, comm: &dyn Comm, together: bool, step: u64) -> Picked {
+    /// This rank's rows of `step`, and how many rows the step has.
+    fn rows(&mut self, comm: &dyn Comm, together: bool, step: u64) -> (Picked, usize) {
         let all = self.order.rows(step, &self.steps);
+        let n = all.len();
         if !together {
-            return all;
+            return (all, n);
         }
         let (size, rank) = (comm.size(), comm.rank());
         let shards = self.shards.unwrap_or(size);
-        let (each, n) = (shards / size, all.len());
+        let each = shards / size;
         let [first, last] = [rank * each, (rank + 1) * each - 1].map(|i| block(n, shards, i));
-        all.part(first.start..last.end)
+        (all.part(first.start..last.end), n)
     }
 
     /// Shows on the board what this rank begins to do in `step`.

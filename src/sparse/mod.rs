@@ -13,6 +13,7 @@ mod exchange;
 mod far;
 mod gathered;
 mod hot;
+mod known;
 mod learner;
 pub mod logistic;
 pub mod model;

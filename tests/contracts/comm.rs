@@ -112,6 +112,30 @@ pub fn window_stretches(comm: &dyn Comm) {
     window.close().unwrap();
 }
 
+/// More stretches than go into one message.
+pub fn many_stretches(comm: &dyn Comm) {
+    let (count, width) = (3000, 2);
+    let window = comm.window(&vec![0.0; count * width]).unwrap();
+    let places: Vec<u32> = (0..count as u32).filter(|place| place % 3 > 0).collect();
+    let delta: Vec<f32> = (0..places.len() * width).map(|i| i as f32).collect();
+    for round in 0..10 {
+        for owner in 0..comm.size() {
+            let owner = (owner + comm.rank() + round) % comm.size();
+            window.add_at(owner, &places, width, &delta).unwrap();
+        }
+    }
+    comm.barrier();
+    let mut found = vec![0.0; delta.len()];
+    for owner in 0..comm.size() {
+        window.get_at(owner, &places, width, &mut found).unwrap();
+        let times = 10.0 * comm.size() as f32;
+        let pairs = found.iter().zip(&delta);
+        assert!(pairs.clone().all(|(found, delta)| *found == times * delta));
+    }
+    comm.barrier();
+    window.close().unwrap();
+}
+
 /// Parts of different lengths, some of them empty.
 pub fn dealing(comm: &dyn Comm) {
     let (rank, size) = (comm.rank() as u64, comm.size() as u64);

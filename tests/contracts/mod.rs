@@ -14,7 +14,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 37] = [
+pub const CHECKS: [Check; 38] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -36,6 +36,10 @@ pub const CHECKS: [Check; 37] = [
     (
         "stretches of a window are read and added to in one call",
         comm::window_stretches,
+    ),
+    (
+        "many stretches of a window lose no addition",
+        comm::many_stretches,
     ),
     (
         "every rank gets the parts that ranks have for it",

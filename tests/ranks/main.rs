@@ -26,6 +26,7 @@ mod mpich;
 mod mpis;
 mod published;
 mod refused;
+mod sparse;
 mod stalled;
 
 use std::process::ExitCode;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         .chain(&growth::JOBS)
         .chain(&held_out::JOBS)
         .chain(&clicks::JOBS)
+        .chain(&sparse::JOBS)
         .chain(&augmented::JOBS)
         .chain(&published::JOBS)
         .chain(&doctor::JOBS)

@@ -21,7 +21,7 @@ use crate::train::{Inject, Journal, MODEL, RankReport, RankWork, RunFolder, Time
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     agree(comm, settings.kind.check(comm, settings.shards))?;
     let plan = agree(comm, Plan::new(comm, settings))?;
-    let inject = Inject::on(&settings.inject, comm)?;
+    let inject = agree(comm, Inject::on(&settings.inject, comm))?;
     let hosts = hosts(comm);
     let start = || {
         let folder = match &settings.out {

@@ -129,6 +129,8 @@ impl RowSet {
             .shards
             .partition_point(|shard| shard.first <= range.start);
         let shards = self.shards[after.saturating_sub(1)..].iter();
+        let end = range.end;
+        let shards = shards.take_while(move |shard| shard.first < end);
         shards.flat_map(move |shard| {
             let begin = range.start.max(shard.first);
             let end = range.end.min(shard.first + shard.len());
