@@ -13,7 +13,7 @@ const RANKS: usize = 2;
 
 /// Hands out steps, bounds how far a rank runs ahead of the slowest, and takes note of how stale updates were.
 ///
-/// A step goes: [`begin`](Self::begin), read what others did, compute, [`in_step`](Self::in_step),
+/// A step goes: [`begin`](Self::begin), which reads what others did, compute, [`in_step`](Self::in_step),
 /// [`update`](Self::update) around the update itself, [`end`](Self::end).
 pub struct Clock<'c> {
     comm: &'c dyn Comm,
@@ -57,17 +57,21 @@ impl<'c> Clock<'c> {
         })
     }
 
-    /// Waits for the slowest rank if the bound asks for it. Says whether it had to: then what others did since is to be
-    /// read anew.
-    pub fn begin(&mut self) -> Result<bool> {
+    /// Waits for the slowest rank if the bound asks for it, and then has `read` read what others did. It is told whether
+    /// there was a wait, since when others may have done more. Only behind it this rank counts as one that has read: with a
+    /// bound of 0, others update no sooner. Gives the time of the wait.
+    pub fn begin(&mut self, read: impl FnOnce(bool) -> Result<()>) -> Result<Duration> {
+        let start = Instant::now();
         let least = self.ended.saturating_sub(self.bound.unwrap_or(u64::MAX));
         let behind = self.slowest < least;
         if behind {
             self.slowest = self.wait(1, least)?;
             self.updates = self.counts[UPDATES];
         }
+        let waited = start.elapsed();
+        read(behind)?;
         self.count(0, 1)?;
-        Ok(behind)
+        Ok(waited)
     }
 
     /// Updates that others made since this rank last read parameters.

@@ -5,7 +5,7 @@
 //! of four counters.
 
 use std::ops::Range;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::exchange::{Agreed, Exchange, Picked, Work, no_number};
 use super::gathered::Gathered;
@@ -50,20 +50,6 @@ impl<'c, M: Move<W>, const W: usize> Far<'c, M, W> {
             states: Vec::new(),
             before: Vec::new(),
         })
-    }
-
-    /// Fetches what all ranks know of the features of `rows`.
-    fn get(&mut self, set: &RowSet, rows: &Picked) -> Result<()> {
-        self.gathered.gather(set, rows)?;
-        let mut states = std::mem::take(&mut self.states);
-        states.resize(self.gathered.ids.len(), [0.0; W]);
-        let at = (self.comm, self.features);
-        let fetched = each_owner(at, &self.gathered, |owner, places, range| {
-            let out = states[range].as_flattened_mut();
-            self.window.get_at(owner, places, W, out)
-        });
-        self.states = states;
-        fetched
     }
 
     /// Learns from row after row of `work`, on the copy.
@@ -116,6 +102,19 @@ impl<'c, M: Move<W>, const W: usize> Far<'c, M, W> {
     }
 }
 
+/// Fetches what all ranks know of the features gathered.
+fn get<const W: usize>(
+    at: (&dyn Comm, usize),
+    window: &dyn Window,
+    gathered: &Gathered,
+    states: &mut Vec<[f32; W]>,
+) -> Result<()> {
+    states.resize(gathered.ids.len(), [0.0; W]);
+    each_owner(at, gathered, |owner, places, range| {
+        window.get_at(owner, places, W, states[range].as_flattened_mut())
+    })
+}
+
 /// Passes the places of the features gathered that each owner has, and which of the features they are, to `visit`.
 fn each_owner(
     (comm, features): (&dyn Comm, usize),
@@ -145,11 +144,11 @@ impl<M: Move<W>, const W: usize> Exchange for Far<'_, M, W> {
     }
 
     fn fetch(&mut self, work: &Work) -> Result<Duration> {
-        let start = Instant::now();
         self.rule = self.rule.at(work.lr, work.time);
-        self.clock.begin()?;
-        let waited = start.elapsed();
-        self.get(work.set, work.rows)?;
+        self.gathered.gather(work.set, work.rows)?;
+        let at = (self.comm, self.features);
+        let (window, gathered, states) = (&self.window, &self.gathered, &mut self.states);
+        let waited = self.clock.begin(|_| get(at, &**window, gathered, states))?;
         self.before.clone_from(&self.states);
         Ok(waited)
     }
@@ -172,7 +171,9 @@ impl<M: Move<W>, const W: usize> Exchange for Far<'_, M, W> {
 
     fn logits(&mut self, rows: &RowSet, range: Range<usize>, out: &mut Vec<f32>) -> Result<()> {
         let picked = Picked::Run(range);
-        self.get(rows, &picked)?;
+        self.gathered.gather(rows, &picked)?;
+        let at = (self.comm, self.features);
+        get(at, &*self.window, &self.gathered, &mut self.states)?;
         let weights: Vec<f32> = self
             .states
             .iter()

@@ -146,9 +146,11 @@ impl Exchange for OneSided<'_> {
     fn ready(&mut self, step: u64) -> Result<Option<Duration>> {
         self.step = step;
         let start = Instant::now();
-        if self.clock.begin()? {
-            self.store.pull(&mut self.params)?;
-        }
+        let (store, params) = (&mut self.store, &mut self.params);
+        self.clock.begin(|behind| match behind {
+            true => store.pull(params),
+            false => Ok(()),
+        })?;
         Ok(Some(start.elapsed()))
     }
 
