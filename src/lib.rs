@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
 //! | [`commands`] | one file per command: wire the parts, run, print | `rustix` |
-//! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi` |
+//! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi`, `libc` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
 //! | [`nn`] | layers and models over flat arenas, and the threads that share a batch | `rayon` |

@@ -26,6 +26,18 @@ pub struct Settings {
     pub force: bool,
 }
 
+impl Settings {
+    /// What became of writing; a reader of stdout that has left, such as `head`, is no error.
+    fn check(&self, written: std::io::Result<()>) -> Result<()> {
+        let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::BrokenPipe;
+        match (written, &self.out) {
+            (Err(error), None) if gone(&error) => Ok(()),
+            (written, Some(path)) => written.map_err(Error::io("write", path)),
+            (written, None) => written.map_err(Error::io("write", Path::new("stdout"))),
+        }
+    }
+}
+
 /// Rows that a rank takes at once.
 const CHUNK: usize = 1 << 14;
 
@@ -74,15 +86,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         interrupt::check()?;
         if comm.rank() == 0 {
             let written = texts.iter().try_for_each(|text| out.write_all(text));
-            let path = settings.out.clone().unwrap_or("stdout".into());
-            written.map_err(Error::io("write", &path))?;
+            settings.check(written)?;
             if let Some(progress) = &progress {
                 progress.add((CHUNK * comm.size()).min(data.len() - start) as u64);
             }
         }
     }
-    let path = settings.out.clone().unwrap_or("stdout".into());
-    agree(comm, out.flush().map_err(Error::io("write", &path)))?;
+    agree(comm, settings.check(out.flush()))?;
     drop((out, progress));
     agree(comm, staged.map_or(Ok(()), Staged::commit))?;
     quality.merge_over(comm);

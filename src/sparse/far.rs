@@ -1,7 +1,7 @@
 //! Asynchronous between nodes: each rank holds a block of the weights in a window, and any rank reads and adds to it.
 //!
 //! A rank fetches what its rows touch, learns from row after row on that copy, and adds what has changed. Cost of a step, of
-//! u different features of W floats: one read and one addition at each owner, 8·W·u bytes there and 4·W·u back, and a call for each
+//! u different features of W floats: one read and one addition at each owner, (8·W + 16)·u bytes there and 4·W·u back, and a call for each
 //! of four counters.
 
 use std::ops::Range;
@@ -89,16 +89,17 @@ impl<'c, M: Move<W>, const W: usize> Far<'c, M, W> {
         let deltas: Vec<[f32; W]> = pairs.map(change).collect();
         let (comm, window, gathered) = (self.comm, &self.window, &self.gathered);
         let at = (comm, self.features);
-        let mut values = 0;
+        let mut bytes = 0;
         self.clock.update(|| {
             each_owner(at, gathered, |owner, places, range| {
                 if owner != comm.rank() {
-                    values += range.len() * W;
+                    // The floats, and where each feature's go.
+                    bytes += range.len() * (4 * W + 8);
                 }
                 window.add_at(owner, places, W, deltas[range].as_flattened())
             })
         })?;
-        Ok(4 * values as u64)
+        Ok(bytes as u64)
     }
 }
 
@@ -164,7 +165,7 @@ impl<M: Move<W>, const W: usize> Exchange for Far<'_, M, W> {
         Ok(Agreed {
             tally,
             wait,
-            // As many zeros went there when the values were fetched.
+            // As much went there, with zeros, when the values were fetched.
             sent: 2 * sent,
         })
     }

@@ -32,20 +32,8 @@ pub struct Part<'a> {
 
 /// What a rank trains with.
 pub struct Learner<'a> {
-    /// The training set, of whose first rows there are `steps`.
-    pub set: &'a RowSet,
-    /// How its rows are cut into steps.
-    pub steps: Steps,
-    /// In which order they come.
-    pub order: Order,
-    /// At which rate.
-    pub schedule: Schedule,
-    /// How much rows count.
-    pub classes: ClassWeights,
-    /// Whether gradients of a step that ranks take together are added up, not averaged.
-    pub sum: bool,
-    /// Parts that such a step is computed in, so that its sums do not depend on the number of ranks.
-    pub shards: Option<usize>,
+    /// What was chosen before.
+    pub parts: Parts<'a>,
     /// Where the time went.
     pub times: Times,
     /// Bytes sent by messages.
@@ -66,19 +54,19 @@ pub struct Learner<'a> {
 
 /// What is chosen before training starts.
 pub struct Parts<'a> {
-    /// See [`Learner`].
+    /// The training set, of whose first rows there are `steps`.
     pub set: &'a RowSet,
-    /// See [`Learner`].
+    /// How its rows are cut into steps.
     pub steps: Steps,
-    /// See [`Learner`].
+    /// In which order they come.
     pub order: Order,
-    /// See [`Learner`].
+    /// At which rate.
     pub schedule: Schedule,
-    /// See [`Learner`].
+    /// How much rows count.
     pub classes: ClassWeights,
-    /// See [`Learner`].
+    /// Whether gradients of a step that ranks take together are added up, not averaged.
     pub sum: bool,
-    /// See [`Learner`].
+    /// Parts that such a step is computed in, so that its sums do not depend on the number of ranks.
     pub shards: Option<usize>,
 }
 
@@ -86,13 +74,7 @@ impl<'a> Learner<'a> {
     /// Nothing learnt yet.
     pub fn new(parts: Parts<'a>) -> Self {
         Self {
-            set: parts.set,
-            steps: parts.steps,
-            order: parts.order,
-            schedule: parts.schedule,
-            classes: parts.classes,
-            sum: parts.sum,
-            shards: parts.shards,
+            parts,
             times: Times::start(),
             sent: 0,
             conduct: Conduct::default(),
@@ -116,11 +98,11 @@ impl<'a> Learner<'a> {
         let last = taken.saturating_sub(1);
         Moment {
             step: taken,
-            total: self.steps.total(),
-            epoch: self.steps.epochs(taken),
-            samples: self.steps.seen(taken),
-            lr: self.schedule.at(last, &self.steps),
-            batch: self.steps.batch(last),
+            total: self.parts.steps.total(),
+            epoch: self.parts.steps.epochs(taken),
+            samples: self.parts.steps.seen(taken),
+            lr: self.parts.schedule.at(last, &self.parts.steps),
+            batch: self.parts.steps.batch(last),
             noise_scale: None,
         }
     }
@@ -129,7 +111,7 @@ impl<'a> Learner<'a> {
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
         let step = exchange.claim(self.claimed)?;
         self.claimed += 1;
-        Ok((step < self.steps.total()).then_some(step))
+        Ok((step < self.parts.steps.total()).then_some(step))
     }
 
     /// Takes `step`; gives the tally of all ranks that took it, from before they learnt.
@@ -146,13 +128,13 @@ impl<'a> Learner<'a> {
             Some((known, rows)) if known == step => rows,
             _ => self.rows(comm, together, step),
         };
-        let following = (together && step + 1 < self.steps.total()).then_some(step + 1);
+        let following = (together && step + 1 < self.parts.steps.total()).then_some(step + 1);
         self.ahead = following.map(|step| (step, self.rows(comm, together, step)));
-        let lr = self.schedule.at(step, &self.steps);
+        let lr = self.parts.schedule.at(step, &self.parts.steps);
         let unit = if together { 1.0 } else { samples as f64 };
         let time = self.time(step, together);
         let work = Work {
-            set: self.set,
+            set: self.parts.set,
             rows: &mine,
             next: self.ahead.as_ref().map(|(_, (picked, _))| picked),
             step,
@@ -160,11 +142,11 @@ impl<'a> Learner<'a> {
             time: time as f32,
             time_after: (time + f64::from(lr) * unit) as f32,
             samples,
-            scale: match self.sum {
+            scale: match self.parts.sum {
                 true => 1.0,
                 false => 1.0 / samples as f32,
             },
-            classes: self.classes,
+            classes: self.parts.classes,
         };
         let picked = Instant::now();
         let waited = exchange.fetch(&work)?;
@@ -190,9 +172,9 @@ impl<'a> Learner<'a> {
 
     /// As [`step`](Self::step), but nothing is learnt: only memory is moved. Says whether the exchange can do so.
     pub fn touch(&mut self, exchange: &mut dyn Exchange, step: u64) -> bool {
-        let rows = self.order.rows(step, &self.steps);
+        let rows = self.parts.order.rows(step, &self.parts.steps);
         let work = Work {
-            set: self.set,
+            set: self.parts.set,
             rows: &rows,
             next: None,
             step,
@@ -201,20 +183,20 @@ impl<'a> Learner<'a> {
             time_after: 0.0,
             samples: rows.len(),
             scale: 1.0,
-            classes: self.classes,
+            classes: self.parts.classes,
         };
         exchange.touch(&work)
     }
 
     /// This rank's rows of `step`, and how many rows the step has.
     fn rows(&mut self, comm: &dyn Comm, together: bool, step: u64) -> (Picked, usize) {
-        let all = self.order.rows(step, &self.steps);
+        let all = self.parts.order.rows(step, &self.parts.steps);
         let n = all.len();
         if !together {
             return (all, n);
         }
         let (size, rank) = (comm.size(), comm.rank());
-        let shards = self.shards.unwrap_or(size);
+        let shards = self.parts.shards.unwrap_or(size);
         let each = shards / size;
         let [first, last] = [rank * each, (rank + 1) * each - 1].map(|i| block(n, shards, i));
         (all.part(first.start..last.end), n)
@@ -233,9 +215,10 @@ impl<'a> Learner<'a> {
         while self.summed.0 < step {
             let unit = match together {
                 true => 1.0,
-                false => self.steps.place(self.summed.0).positions.len() as f64,
+                false => self.parts.steps.place(self.summed.0).positions.len() as f64,
             };
-            self.summed.1 += f64::from(self.schedule.at(self.summed.0, &self.steps)) * unit;
+            self.summed.1 +=
+                f64::from(self.parts.schedule.at(self.summed.0, &self.parts.steps)) * unit;
             self.summed.0 += 1;
         }
         self.summed.1
@@ -275,7 +258,7 @@ impl<'a> Learner<'a> {
             value,
             step: self.claimed,
             rank: None,
-            lr: self.schedule.at(self.claimed, &self.steps),
+            lr: self.parts.schedule.at(self.claimed, &self.parts.steps),
         };
         match quality.summary() {
             Some(summary) if quality.not_finite() == 0 => Ok(summary),

@@ -59,7 +59,7 @@ pub fn train(
         let tally = learner.step(comm, exchange, step)?;
         outcome.progressive = outcome.progressive.plus(tally);
         outcome.steps = step + 1;
-        let count = goal.eval_every.due(outcome.steps, &learner.steps);
+        let count = goal.eval_every.due(outcome.steps, &learner.parts.steps);
         let due = observes && count > evaluated;
         let moment = learner.moment(outcome.steps);
         learner.turn(Phase::Write);

@@ -200,7 +200,7 @@ fn touched(comm: &dyn Comm, exchange: &mut dyn Exchange, learner: &mut Learner) 
     for _ in 0..2 {
         comm.barrier();
         let start = Instant::now();
-        let (size, total) = (comm.size() as u64, learner.steps.total());
+        let (size, total) = (comm.size() as u64, learner.parts.steps.total());
         let mine = (comm.rank() as u64..total).step_by(size as usize);
         let mut can = false;
         for step in mine {

@@ -340,8 +340,12 @@ impl Report {
         ));
         if self.bytes_per_step > 0.0 {
             let dense = 8.0 * all as f64 * (ranks.len() - 1) as f64;
+            let least = match settings.kind {
+                Kind::AllReduce => "at least ",
+                _ => "",
+            };
             let words = format!(
-                "{} a step by messages of all ranks, {:.3} % of a dense all-reduce",
+                "{least}{} a step by messages of all ranks, {:.3} % of a dense all-reduce",
                 readable(self.bytes_per_step as u64),
                 100.0 * self.bytes_per_step / dense.max(1.0)
             );

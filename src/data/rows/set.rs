@@ -202,7 +202,8 @@ impl SetFolder {
         let shard = path.join(format!("shard-{i:05}.h5"));
         Shard::write(&shard, about, rows)?;
         // On its way to the disk while the next is made. What goes wrong shows when `finish` asks for the same again.
-        thread::spawn(move || fs::File::open(shard).and_then(|file| file.sync_all()));
+        let sync = move || fs::File::open(shard).and_then(|file| file.sync_all());
+        let _ = thread::Builder::new().spawn(sync);
         Ok(())
     }
 
