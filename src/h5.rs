@@ -18,6 +18,7 @@ impl Number for u8 {}
 impl Number for u32 {}
 impl Number for u64 {}
 impl Number for f32 {}
+impl Number for f64 {}
 
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 

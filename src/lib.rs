@@ -31,6 +31,7 @@
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |
+//! | [`linalg`] | matrices in blocks over ranks | |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |
@@ -61,6 +62,7 @@ pub mod exchange;
 pub mod files;
 pub mod h5;
 pub mod interrupt;
+pub mod linalg;
 pub mod logging;
 pub mod nn;
 pub mod observe;

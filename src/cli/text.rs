@@ -25,8 +25,8 @@ struct Common {
     /// Make rows as those of this set were made, so that it and the new one fit together.
     #[arg(long, value_name = "SET")]
     like: Option<PathBuf>,
-    /// Text in a shard, and in memory on a rank, in bytes or such as 32MiB.
-    #[arg(long, value_name = "SIZE", default_value = "32MiB", value_parser = bytes)]
+    /// Text in a shard, and in memory on a rank, in bytes or such as 16MiB.
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = bytes)]
     shard_size: usize,
     /// Leave bad lines out, and tell how many and the first.
     #[arg(long)]

@@ -283,6 +283,8 @@ pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
 fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
     let hint = "see data/README.md for the format";
     let file = File::open(path)?;
+    // First, as other kinds of sets count their versions by themselves.
+    let images = file.table("images")?;
     let version = file
         .numbers("version")
         .map_or(VERSION, |v| v.first().map_or(0, |&v| v as u32));
@@ -290,7 +292,6 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
         let problem = format!("has format version {version}, this program reads up to {VERSION}");
         return Err(Error::file(path, problem, "update phalanx"));
     }
-    let images = file.table("images")?;
     let &[n, c, h, w] = images.shape().as_slice() else {
         let problem = format!(
             "`images` has shape {:?}, expected (n, c, h, w)",

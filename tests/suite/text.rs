@@ -269,7 +269,7 @@ fn the_census_is_read_from_a_table_without_header() {
         "data import csv {} test --no-header --like train",
         test.display()
     );
-    good(path, &words, &["99762 in 2 shards", "6.20 %", numeric]);
+    good(path, &words, &["99762 in 4 shards", "6.20 %", numeric]);
     let [train, test] = ["train", "test"].map(|set| RowSet::open(&path.join(set)).unwrap());
     train.fits(&test).unwrap();
     assert!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Row;
+use crate::backend::cpu::{Work, wide};
 
 /// Rows one behind the other. Within a row features are in order and each is there once.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,16 +18,23 @@ pub struct Block {
     pub(super) labels: Vec<u8>,
     /// What features are called, of those that got a name.
     pub(super) names: BTreeMap<u32, String>,
-    /// The row that is being made: each feature's number above the bits of its value, so that one fast sort of integers
-    /// puts it in order.
-    row: Vec<u64>,
+    /// The features of the row that is being made, and their values.
+    row: Vec<u32>,
+    row_values: Vec<f32>,
 }
+
+/// Of so many values, one that is not 1 is stored by itself.
+const FEW: usize = 16;
+/// Features up to which a row of ones is put in order by counting, for each, those below it: with eight compared at once
+/// that is faster than any sort.
+const COUNTED: usize = 64;
 
 impl Block {
     /// Adds a feature to the row that is being made.
+    #[inline]
     pub fn feature(&mut self, index: u32, value: f32) {
-        self.row
-            .push(u64::from(index) << 32 | u64::from(value.to_bits()));
+        self.row.push(index);
+        self.row_values.push(value);
     }
 
     /// Calls a feature `name`, unless it has one: of several that meet in one number, the first gives the name.
@@ -37,19 +45,38 @@ impl Block {
     /// Forgets the row that is being made.
     pub fn forget_row(&mut self) {
         self.row.clear();
+        self.row_values.clear();
     }
 
     /// Ends the row that is being made: its features are put in order, and those that came several times are added up. What
     /// comes of it does not depend on the order they came in.
     pub fn end_row(&mut self, label: bool) {
-        let mut row = std::mem::take(&mut self.row);
+        let ones = self.row_values.iter().all(|&value| value == 1.0);
+        let counted = ones && self.row.len() <= COUNTED;
+        if !(counted && order(&mut self.row, &mut self.indices)) {
+            self.sort_row(ones);
+        } else if self.spelled {
+            self.values.resize(self.indices.len(), 1.0);
+        }
+        self.forget_row();
+        self.ends.push(self.indices.len() as u64);
+        self.labels.push(u8::from(label));
+    }
+
+    /// Adds the row that is being made, whatever is in it.
+    fn sort_row(&mut self, ones: bool) {
+        // Each feature's number above the bits of its value: one fast sort of integers puts all in order.
+        let both = self.row.iter().zip(&self.row_values);
+        let mut row: Vec<u64> = both
+            .map(|(&index, value)| u64::from(index) << 32 | u64::from(value.to_bits()))
+            .collect();
         row.sort_unstable();
         let number = |feature: &u64| (feature >> 32) as u32;
         let value = |feature: &u64| f32::from_bits(*feature as u32);
         let repeated = row
             .windows(2)
             .fold(false, |any, two| any | (number(&two[0]) == number(&two[1])));
-        if repeated || row.iter().any(|feature| value(feature) != 1.0) {
+        if repeated || !ones {
             self.spell_values();
         }
         if repeated {
@@ -64,10 +91,6 @@ impl Block {
                 self.values.extend(row.iter().map(value));
             }
         }
-        row.clear();
-        self.row = row;
-        self.ends.push(self.indices.len() as u64);
-        self.labels.push(u8::from(label));
     }
 
     /// Rows that are complete.
@@ -109,7 +132,18 @@ impl Block {
         self.spelled = false;
         self.labels.clear();
         self.names.clear();
-        self.row.clear();
+        self.forget_row();
+    }
+
+    /// Which values are not 1, unless they are so many that all may as well be stored.
+    pub(super) fn odd(&self) -> Option<Vec<u64>> {
+        let is_odd = |value: &f32| *value != 1.0;
+        let count = self.values.iter().filter(|value| is_odd(value)).count();
+        (count <= self.values.len() / FEW).then(|| {
+            let values = self.values.iter().enumerate();
+            let odd = values.filter(|(_, value)| is_odd(value));
+            odd.map(|(at, _)| at as u64).collect()
+        })
     }
 
     /// Where each row begins, and the last ends.
@@ -128,6 +162,53 @@ impl Block {
     }
 }
 
+/// Adds `row` to `all` in order, unless something is in it twice.
+fn order(row: &mut Vec<u32>, all: &mut Vec<u32>) -> bool {
+    struct Order<'a> {
+        row: &'a [u32],
+        blocks: &'a [[u32; 8]],
+        ordered: &'a mut [u32],
+        steps: &'a mut u32,
+    }
+    impl Work for Order<'_> {
+        #[inline(always)]
+        fn run(self) {
+            let mut steps = 0;
+            for block in self.blocks {
+                let mut below = [0; 8];
+                for &other in self.row {
+                    let lanes = below.iter_mut().zip(block);
+                    lanes.for_each(|(below, &x)| *below += u32::from(other < x));
+                }
+                for (&below, &x) in below.iter().zip(block) {
+                    self.ordered[below as usize] = x;
+                    steps += below;
+                }
+            }
+            *self.steps = steps;
+        }
+    }
+    let (start, count, mut steps) = (all.len(), row.len(), 0);
+    // What fills the last block goes behind the row: everything is below it, but an equal one.
+    row.resize(count.next_multiple_of(8), u32::MAX);
+    all.resize(start + count + 1, 0);
+    wide(Order {
+        row: &row[..count],
+        blocks: row.as_chunks().0,
+        ordered: &mut all[start..],
+        steps: &mut steps,
+    });
+    let filled = (row.len() - count) * count;
+    row.truncate(count);
+    all.truncate(start + count);
+    // Of different numbers, one has none below it, one has one, and so on; of equal ones, both have fewer.
+    let distinct = steps as usize == count * count.saturating_sub(1) / 2 + filled;
+    if !distinct {
+        all.truncate(start);
+    }
+    distinct
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -144,15 +225,39 @@ mod tests {
         block.feature(7, 0.5);
         block.feature(9, 2.0);
         block.end_row(false);
+        for feature in [40, 30, 50, 20] {
+            block.feature(feature, 1.0);
+        }
+        block.end_row(false);
         // The same feature at a row's end and the next row's begin stays two.
-        block.feature(9, 1.0);
+        block.feature(50, 1.0);
         block.end_row(true);
-        assert_eq!(block.len(), 4);
+        assert_eq!(block.len(), 5);
         assert_eq!(block.row(0).values, Some(&[1.0, 1.0][..]));
         assert_eq!(block.row(1).indices, [0u32; 0]);
         assert_eq!(block.row(2).indices, [7, 9]);
         assert_eq!(block.row(2).values, Some(&[0.5, 3.0][..]));
-        assert_eq!((block.row(3).indices, block.row(3).label), (&[9][..], true));
-        assert_eq!(block.indptr(), [0, 2, 2, 4, 5]);
+        assert_eq!(block.row(3).indices, [20, 30, 40, 50]);
+        assert_eq!(block.row(3).values, Some(&[1.0; 4][..]));
+        assert_eq!(
+            (block.row(4).indices, block.row(4).label),
+            (&[50][..], true)
+        );
+        assert_eq!(block.indptr(), [0, 2, 2, 4, 8, 9]);
+    }
+
+    #[test]
+    fn rows_of_any_length_are_put_in_order() {
+        for length in (0..=COUNTED + 2).chain([1000]) {
+            let mut block = Block::default();
+            let mut features: Vec<u32> = (0..length as u32)
+                .map(|i| i.wrapping_mul(0x9e37_79b9))
+                .collect();
+            features.iter().for_each(|&index| block.feature(index, 1.0));
+            block.end_row(true);
+            features.sort_unstable();
+            assert_eq!(block.indices(), features);
+            assert_eq!(block.row(0).values, None);
+        }
     }
 }

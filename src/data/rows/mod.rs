@@ -3,6 +3,7 @@
 mod block;
 mod describe;
 mod mapped;
+mod odd;
 mod set;
 mod shard;
 mod together;
@@ -15,7 +16,7 @@ pub use together::write_together;
 /// The format's name in the files.
 const FORMAT: &str = "phalanx rows";
 /// The format's version that this program writes, and the newest it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The most features a set may have: an index is a `u32`.
 pub const MOST_FEATURES: usize = 1 << 32;
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::mapped::{Mapped, map};
+use super::odd::Odd;
 use super::set::About;
 use super::{Block, FORMAT, MOST_FEATURES, Row, VERSION};
 use crate::h5::{Element, File};
@@ -17,8 +18,18 @@ pub(super) struct Shard {
     pub(super) first: usize,
     indptr: Mapped<u64>,
     indices: Mapped<u32>,
-    values: Option<Mapped<f32>>,
+    values: Values,
     labels: Mapped<u8>,
+}
+
+/// The values of features.
+enum Values {
+    /// All are 1.
+    Ones,
+    /// All are stored.
+    All(Mapped<f32>),
+    /// Most are 1.
+    Few(Odd),
 }
 
 impl Shard {
@@ -38,9 +49,17 @@ impl Shard {
         };
         let (indptr, indices) = (integers("indptr")?, integers("indices")?);
         let labels = integers("labels")?;
-        let values = match file.has("values") {
-            true => Some(Mapped::<f32>::open(path, &bytes, &file.table("values")?)?),
-            false => None,
+        let values = match (file.has("values"), file.has("odd_at")) {
+            (true, _) => Values::All(Mapped::open(path, &bytes, &file.table("values")?)?),
+            (false, false) => Values::Ones,
+            (false, true) => {
+                let (at, values) = (integers("odd_at")?, file.table("odd_values")?);
+                let (count, indptr) = (at.shape()[0], integers("indptr")?);
+                let indptr = indptr.read(0..indptr.shape()[0])?;
+                let odd = Odd::new(&at.read(0..count)?, &values.read(0..count)?, &indptr);
+                let problem = "`odd_at` and `odd_values` must be as many, rising, and below the last of `indptr`";
+                Values::Few(odd.ok_or_else(|| Error::file(path, problem, HINT))?)
+            }
         };
         let features = match file.numbers("features").as_deref() {
             Some(&[features]) if (1.0..=MOST_FEATURES as f64).contains(&features) => {
@@ -78,8 +97,14 @@ impl Shard {
         let file = File::create(path)?;
         file.filled("indptr", &rows.indptr())?;
         file.filled("indices", &rows.indices)?;
-        if !rows.values.is_empty() {
-            file.filled("values", &rows.values)?;
+        match rows.odd() {
+            Some(odd) if odd.is_empty() => {}
+            Some(odd) => {
+                let values: Vec<f32> = odd.iter().map(|&at| rows.values[at as usize]).collect();
+                file.filled("odd_at", &odd)?;
+                file.filled("odd_values", &values)?;
+            }
+            None => file.filled("values", &rows.values)?,
         }
         file.filled("labels", &rows.labels)?;
         if !rows.names.is_empty() {
@@ -111,11 +136,14 @@ impl Shard {
     }
 
     pub(super) fn has_values(&self) -> bool {
-        self.values.is_some()
+        !matches!(self.values, Values::Ones)
     }
 
     pub(super) fn is_mapped(&self) -> bool {
-        let values = self.values.as_ref().is_none_or(Mapped::is_mapped);
+        let values = match &self.values {
+            Values::All(values) => values.is_mapped(),
+            Values::Ones | Values::Few(_) => true,
+        };
         self.indices.is_mapped() && values
     }
 
@@ -123,7 +151,11 @@ impl Shard {
         let range = self.indptr[i] as usize..self.indptr[i + 1] as usize;
         Row {
             indices: &self.indices[range.clone()],
-            values: self.values.as_ref().map(|values| &values[range]),
+            values: match &self.values {
+                Values::Ones => None,
+                Values::All(values) => Some(&values[range]),
+                Values::Few(odd) => odd.of(i),
+            },
             label: self.labels[i] == 1,
         }
     }
@@ -157,7 +189,9 @@ impl Shard {
                 "`indptr` must rise from 0 to {nonzeros}, the number of `indices`"
             ));
         }
-        if let Some(values) = self.values.as_ref().filter(|v| v.len() as u64 != nonzeros) {
+        if let Values::All(values) = &self.values
+            && values.len() as u64 != nonzeros
+        {
             let got = values.len();
             return bad(format!("has {nonzeros} indices but {got} values"));
         }

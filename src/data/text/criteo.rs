@@ -3,7 +3,7 @@
 use memchr::memchr_iter;
 
 use super::LineParser;
-use super::features::{Numeric, Tokens};
+use super::features::{Numeric, Prefix, Tokens};
 use super::numbers::{integer, label, shown};
 use crate::data::rows::Block;
 
@@ -18,26 +18,34 @@ const SMALL: usize = 1024;
 pub(super) struct Lines {
     tokens: Tokens,
     numeric: Numeric,
-    /// `I1` to `I13`, then `C1=` to `C26=`.
+    /// `I1` to `I13`.
     names: Vec<Vec<u8>>,
+    /// `C1=` to `C26=`.
+    categories: Vec<Prefix>,
     /// The feature of each small integer, one column behind the other; empty where it would not do.
     small: Vec<u32>,
 }
 
 impl Lines {
     pub(super) fn new(tokens: Tokens, numeric: Numeric) -> Self {
-        let integers = (1..=INTEGERS).map(|i| format!("I{i}").into_bytes());
-        let categories = (1..=CATEGORIES).map(|i| format!("C{i}=").into_bytes());
-        let names: Vec<_> = integers.chain(categories).collect();
+        let names: Vec<_> = (1..=INTEGERS)
+            .map(|i| format!("I{i}").into_bytes())
+            .collect();
+        let categories = (1..=CATEGORIES).map(|i| {
+            let mut prefix = Prefix::default();
+            prefix.set(&[format!("C{i}=").as_bytes()]);
+            prefix
+        });
         let mut small = Vec::new();
         if numeric == Numeric::Bucket && !tokens.keeps_names() {
-            for name in &names[..INTEGERS] {
+            for name in &names {
                 small.extend((0..SMALL).map(|number| tokens.range(name, number as f64)));
             }
         }
         Self {
             tokens,
             numeric,
+            categories: categories.collect(),
             names,
             small,
         }
@@ -68,14 +76,15 @@ impl Lines {
     }
 
     fn category(&mut self, column: usize, rest: &mut Option<&[u8]>) -> Result<(), String> {
-        let name = &self.names[column];
+        let name = &self.categories[column - INTEGERS];
         // Nearly all have eight digits: no need to look for the tab.
-        if let Some((eight, behind)) = rest.and_then(|rest| rest.split_first_chunk())
+        if let Some(text) = *rest
+            && let Some((eight, behind)) = text.split_first_chunk()
             && matches!(behind, [] | [b'\t', ..])
             && all_digits(eight)
         {
             *rest = behind.get(1..);
-            self.tokens.add([name, eight], 1.0);
+            self.tokens.add_named(name, text, eight.len(), 1.0);
             return Ok(());
         }
         let field = cut(rest)?;
@@ -86,7 +95,7 @@ impl Lines {
                 shown(field)
             ));
         }
-        self.tokens.add([name, field], 1.0);
+        self.tokens.add_named(name, field, field.len(), 1.0);
         Ok(())
     }
 

@@ -1,9 +1,13 @@
 //! Which features occur, and how many different ones must have met in one number.
 
+use crate::backend::cpu::prefetch_line;
 use crate::comm::Comm;
 
 /// Bytes that a rank sends at once.
 const CHUNK: usize = 1 << 20;
+
+/// Features whose words are asked for before they are needed.
+const AHEAD: usize = 32;
 
 /// A bit for each feature.
 pub(super) struct Used {
@@ -19,7 +23,10 @@ impl Used {
 
     /// These occur.
     pub(super) fn mark(&mut self, indices: &[u32]) {
-        for &index in indices {
+        for (i, &index) in indices.iter().enumerate() {
+            if let Some(&ahead) = indices.get(i + AHEAD) {
+                prefetch_line(&self.words[ahead as usize / 64]);
+            }
             self.words[index as usize / 64] |= 1 << (index % 64);
         }
     }

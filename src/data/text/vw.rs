@@ -3,22 +3,26 @@
 use memchr::memchr;
 
 use super::LineParser;
-use super::features::Tokens;
+use super::features::{Prefix, Tokens};
 use super::numbers::{label, real, shown};
+use crate::backend::cpu::mark_bytes;
 use crate::data::rows::Block;
 
 /// Reads lines of named features in namespaces.
 pub(super) struct Lines {
     tokens: Tokens,
     /// What the features of the namespace at hand begin with.
-    prefix: Vec<u8>,
+    prefix: Prefix,
+    /// Which bytes of it end a word or a name.
+    marks: Vec<u64>,
 }
 
 impl Lines {
     pub(super) fn new(tokens: Tokens) -> Self {
         Self {
             tokens,
-            prefix: Vec::new(),
+            prefix: Prefix::default(),
+            marks: Vec::new(),
         }
     }
 
@@ -29,33 +33,52 @@ impl Lines {
         let (head, features) = text.split_at(end.unwrap_or(text.len()));
         let colon = head.iter().position(|&byte| byte == b':');
         let (name, weight) = weighed(head, colon)?;
-        self.prefix.clear();
-        self.prefix.extend_from_slice(name);
-        self.prefix.push(b'^');
-        let mut at = 0;
-        while at < features.len() {
-            // One look at each byte finds the end of the word and its colon.
-            let (begin, mut colon) = (at, None);
-            at += plain(&features[at..]);
-            while let Some(&byte) = features.get(at).filter(|&&byte| !blank(byte)) {
-                if byte == b':' && colon.is_none() {
-                    colon = Some(at - begin);
+        self.prefix.set(&[name, b"^"]);
+        let mut marks = std::mem::take(&mut self.marks);
+        mark_bytes(features, [b' ', b'\t', b':'], &mut marks);
+        let done = self.features(features, &marks, weight);
+        self.marks = marks;
+        done
+    }
+
+    /// The features of the namespace that `prefix` names, in the text whose blanks and colons are marked.
+    fn features(&mut self, text: &[u8], marks: &[u64], weight: f32) -> Result<(), String> {
+        let (mut begin, mut colon) = (0, None);
+        for (i, &word) in marks.iter().enumerate() {
+            let mut word = word;
+            while word != 0 {
+                let at = 64 * i + word.trailing_zeros() as usize;
+                word &= word - 1;
+                if text[at] == b':' {
+                    colon = colon.or(Some(at - begin));
+                    continue;
                 }
-                at += 1;
-                at += plain(&features[at..]);
+                if at > begin {
+                    self.feature(&text[begin..], at - begin, colon, weight)?;
+                }
+                (begin, colon) = (at + 1, None);
             }
-            let token = &features[begin..at];
-            at += 1;
-            if !token.is_empty() {
-                self.feature(token, colon, weight)?;
-            }
+        }
+        if begin < text.len() {
+            self.feature(&text[begin..], text.len() - begin, colon, weight)?;
         }
         Ok(())
     }
 
-    /// One feature of the namespace that `prefix` names.
-    #[inline]
-    fn feature(&mut self, token: &[u8], colon: Option<usize>, weight: f32) -> Result<(), String> {
+    /// The feature that the first `length` bytes of `text` are.
+    #[inline(always)]
+    fn feature(
+        &mut self,
+        text: &[u8],
+        length: usize,
+        colon: Option<usize>,
+        weight: f32,
+    ) -> Result<(), String> {
+        if colon.is_none() && weight == 1.0 {
+            self.tokens.add_named(&self.prefix, text, length, 1.0);
+            return Ok(());
+        }
+        let token = &text[..length];
         let (feature, value) = weighed(token, colon)?;
         if feature.is_empty() {
             return Err(format!("{} has no name before its value", shown(token)));
@@ -67,7 +90,8 @@ impl Lines {
                 shown(token)
             ));
         }
-        self.tokens.add([&self.prefix[..], feature], value);
+        self.tokens
+            .add_named(&self.prefix, text, feature.len(), value);
         Ok(())
     }
 }
@@ -156,27 +180,6 @@ fn weighed(token: &[u8], colon: Option<usize>) -> Result<(&[u8], f32), String> {
             shown(token)
         )),
     }
-}
-
-/// How many bytes come before a blank or a colon; eight are looked at together.
-#[inline(always)]
-fn plain(text: &[u8]) -> usize {
-    const ONES: u64 = u64::MAX / 255;
-    // Marks the highest bit of bytes that are zero; above the lowest of these, others may be marked too.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
-    let mut at = 0;
-    while let Some(eight) = text[at..].first_chunk() {
-        let word = u64::from_le_bytes(*eight);
-        let is = |byte: u8| zeros(word ^ (ONES * u64::from(byte)));
-        let found = is(b' ') | is(b'\t') | is(b':');
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    let special = |&byte: &u8| blank(byte) || byte == b':';
-    let rest = &text[at..];
-    at + rest.iter().position(special).unwrap_or(rest.len())
 }
 
 fn blank(byte: u8) -> bool {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use memchr::memchr_iter;
 
-use super::pieces::{Pieces, Place};
+use super::pieces::{Pieces, Place, Strip};
 use super::{Import, LineParser, plain};
 use crate::comm::{Comm, agree};
 use crate::data::rows::Block;
@@ -123,20 +123,36 @@ impl<'a> Walk<'a> {
     ) -> Result<Option<usize>> {
         interrupt::check()?;
         block.clear();
-        let Some(piece) = pieces.next()? else {
-            return Ok(None);
-        };
-        if piece.number >= MOST_SHARDS {
-            return Err(Error::Usage(format!(
-                "more than {MOST_SHARDS} shards: give a larger --shard-size"
-            )));
+        loop {
+            let Some(strip) = pieces.next()? else {
+                return Ok(None);
+            };
+            if strip.number >= MOST_SHARDS {
+                return Err(Error::Usage(format!(
+                    "more than {MOST_SHARDS} shards: give a larger --shard-size"
+                )));
+            }
+            self.parse(&strip, lines, block, bad)?;
+            if strip.last {
+                return Ok(Some(strip.number));
+            }
         }
-        let Some(text) = piece.text else {
-            return Ok(Some(piece.number));
+    }
+
+    /// Makes rows of a strip, if it is this rank's.
+    fn parse(
+        &self,
+        strip: &Strip,
+        lines: &mut dyn LineParser,
+        block: &mut Block,
+        bad: &mut Bad,
+    ) -> Result<()> {
+        let Some(text) = strip.text else {
+            return Ok(());
         };
         let mut begin = 0;
         for (i, end) in memchr_iter(b'\n', text).chain([text.len()]).enumerate() {
-            let (at, first) = (begin, piece.first && i == 0);
+            let (at, first) = (begin, strip.first && i == 0);
             begin = end + 1;
             if i % LOOK == 0 {
                 interrupt::check()?;
@@ -144,7 +160,7 @@ impl<'a> Walk<'a> {
             let line = plain(&text[at..end], first);
             if first {
                 let heading = lines.heading(line);
-                if heading.map_err(|problem| fault(&piece.place(at), problem, lines.hint()))? {
+                if heading.map_err(|problem| fault(&strip.place(at), problem, lines.hint()))? {
                     continue;
                 }
             }
@@ -156,13 +172,13 @@ impl<'a> Walk<'a> {
             };
             block.forget_row();
             if !self.skip_bad {
-                return Err(fault(&piece.place(at), problem, lines.hint()));
+                return Err(fault(&strip.place(at), problem, lines.hint()));
             }
             bad.count += 1;
             bad.first
-                .get_or_insert_with(|| (piece.number, piece.place(at), problem));
+                .get_or_insert_with(|| (strip.number, strip.place(at), problem));
         }
-        Ok(Some(piece.number))
+        Ok(())
     }
 
     /// How many lines all ranks left out, and the first of them in words; *collective*.

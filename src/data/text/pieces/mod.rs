@@ -19,15 +19,19 @@ use plain::Plain;
 
 /// Bytes beyond which a line must be something else.
 const LONGEST: usize = 1 << 26;
-/// Bytes read at once behind the end of a piece, where its last line ends.
-const STEP: usize = 1 << 16;
+/// Bytes read at once behind the end of a strip, where its last line ends.
+const STEP: usize = 1 << 12;
+/// Bytes of a plain file read at once: few enough to be parsed out of the cache they were read into.
+const STRIP: u64 = 1 << 18;
 
-/// Whole lines of one file.
-pub(super) struct Piece<'a> {
-    /// Its place among the pieces of all files.
+/// Whole lines of one file: a piece, or a strip of one.
+pub(super) struct Strip<'a> {
+    /// The piece's place among those of all files.
     pub(super) number: usize,
     /// Whether it is the first of its file.
     pub(super) first: bool,
+    /// Whether it is the last of its piece.
+    pub(super) last: bool,
     /// The file.
     pub(super) path: &'a Path,
     /// Its lines, if it is this rank's.
@@ -35,14 +39,14 @@ pub(super) struct Piece<'a> {
     front: Front,
 }
 
-/// What lies in front of a piece.
+/// What lies in front of a strip.
 #[derive(Clone, Copy)]
 enum Front {
     Bytes(u64),
     Lines(usize),
 }
 
-impl Piece<'_> {
+impl Strip<'_> {
     /// Where the byte `at` of the text is.
     pub(super) fn place(&self, at: usize) -> Place {
         let text = self.text.unwrap_or_default();
@@ -57,9 +61,9 @@ impl Piece<'_> {
 /// A line of a file.
 pub(super) struct Place {
     pub(super) path: PathBuf,
-    /// What is in front of its piece.
+    /// What is in front of its strip.
     front: Front,
-    /// Lines of the piece in front of it.
+    /// Lines of the strip in front of it.
     lines: usize,
 }
 
@@ -89,8 +93,9 @@ fn lines_before(path: &Path, end: u64) -> Result<usize> {
 /// Goes through the pieces of all files in order, and reads those of one rank.
 pub(super) struct Pieces<'a> {
     inputs: &'a [PathBuf],
-    /// Bytes of a piece.
-    size: usize,
+    /// Bytes of a piece, and of what is read of it at once.
+    size: u64,
+    strip: u64,
     /// Which rank reads, of how many.
     rank: (usize, usize),
     /// Number of the next piece.
@@ -103,8 +108,9 @@ pub(super) struct Pieces<'a> {
 
 struct Open {
     kind: Kind,
-    /// Number of the next piece within the file.
-    next: usize,
+    /// Where the next strip begins in the text, and the next piece.
+    at: u64,
+    next: u64,
     /// Bytes of the file.
     length: u64,
 }
@@ -119,7 +125,8 @@ impl<'a> Pieces<'a> {
     pub(super) fn new(inputs: &'a [PathBuf], size: usize, rank: (usize, usize)) -> Self {
         Self {
             inputs,
-            size,
+            size: size as u64,
+            strip: STRIP,
             rank,
             number: 0,
             open: None,
@@ -130,16 +137,15 @@ impl<'a> Pieces<'a> {
 
     /// Bytes of the files, as they are stored, that have been gone through.
     pub(super) fn passed(&mut self) -> u64 {
-        let size = self.size as u64;
         let here = self.open.as_mut().map_or(0, |open| match &mut open.kind {
-            Kind::Plain(_) => (open.next as u64 * size).min(open.length),
+            Kind::Plain(_) => open.at.min(open.length),
             Kind::Packed(packed) => packed.taken(),
         });
         self.done + here
     }
 
-    /// The next piece; none behind the last.
-    pub(super) fn next(&mut self) -> Result<Option<Piece<'_>>> {
+    /// The next strip; none behind the last.
+    pub(super) fn next(&mut self) -> Result<Option<Strip<'_>>> {
         loop {
             let Some(path) = self.inputs.first() else {
                 return Ok(None);
@@ -149,13 +155,17 @@ impl<'a> Pieces<'a> {
             }
             let open = self.open.as_mut().expect("opened above");
             let mine = self.number % self.rank.1 == self.rank.0;
-            if let Some(front) = open.read(path, self.size, mine, &mut self.text)? {
-                self.number += 1;
-                return Ok(Some(Piece {
-                    number: self.number - 1,
-                    first: open.next == 1,
+            let first = open.at == 0;
+            let sizes = (self.size, self.strip);
+            if let Some((front, skip)) = open.read(path, sizes, mine, &mut self.text)? {
+                let (number, last) = (self.number, open.at == open.next);
+                self.number += usize::from(last);
+                return Ok(Some(Strip {
+                    number,
+                    first,
+                    last,
                     path,
-                    text: mine.then_some(&self.text),
+                    text: mine.then_some(&self.text[skip..]),
                     front,
                 }));
             }
@@ -178,29 +188,43 @@ impl Open {
             .len();
         Ok(Self {
             kind,
+            at: 0,
             next: 0,
             length,
         })
     }
 
-    /// Reads the next piece into `text` if there is one; of a plain file only if it is `mine`.
+    /// Reads the next strip into `text` if there is one, of a plain file only if it is `mine`; gives what is in front of it,
+    /// and where it begins in `text`.
     fn read(
         &mut self,
         path: &Path,
-        size: usize,
+        (size, strip): (u64, u64),
         mine: bool,
         text: &mut Vec<u8>,
-    ) -> Result<Option<Front>> {
+    ) -> Result<Option<(Front, usize)>> {
         text.clear();
-        let begin = self.next as u64 * size as u64;
-        let front = match &mut self.kind {
-            Kind::Plain(plain) if begin >= plain.length() => None,
-            Kind::Plain(_) if !mine => Some(Front::Bytes(begin)),
-            Kind::Plain(plain) => Some(Front::Bytes(plain.read(path, begin, size, text)?)),
-            Kind::Packed(packed) => packed.read(path, begin, size, text)?.map(Front::Lines),
+        let begin = self.at;
+        let piece = match begin == self.next {
+            true => begin + size,
+            false => self.next,
         };
-        self.next += usize::from(front.is_some());
-        Ok(front)
+        let (end, found) = match &mut self.kind {
+            Kind::Plain(plain) if begin >= plain.length() => return Ok(None),
+            Kind::Plain(_) if !mine => (piece, (Front::Bytes(begin), 0)),
+            Kind::Plain(plain) => {
+                let inside = begin + strip < piece.min(plain.length());
+                let end = if inside { begin + strip } else { piece };
+                let (from, skip) = plain.read(path, begin, end, text)?;
+                (end, (Front::Bytes(from), skip))
+            }
+            Kind::Packed(packed) => match packed.read(path, begin, size as usize, text)? {
+                Some(lines) => (piece, (Front::Lines(lines), 0)),
+                None => return Ok(None),
+            },
+        };
+        (self.at, self.next) = (end, piece);
+        Ok(Some(found))
     }
 }
 
@@ -245,14 +269,27 @@ mod tests {
     use crate::data::unpack::packed;
 
     /// All pieces of one rank: number and text.
-    fn pieces(inputs: &[PathBuf], size: usize, rank: (usize, usize)) -> Vec<(usize, String)> {
+    fn pieces(
+        inputs: &[PathBuf],
+        (size, strip): (usize, u64),
+        rank: (usize, usize),
+    ) -> Vec<(usize, String)> {
         let mut pieces = Pieces::new(inputs, size, rank);
-        let mut all = Vec::new();
-        while let Some(piece) = pieces.next().unwrap() {
-            if let Some(text) = piece.text {
-                all.push((piece.number, String::from_utf8(text.to_vec()).unwrap()));
+        pieces.strip = strip;
+        let mut all = Vec::<(usize, String)>::new();
+        let mut whole = true;
+        while let Some(strip) = pieces.next().unwrap() {
+            if let Some(text) = strip.text {
+                if whole {
+                    all.push((strip.number, String::new()));
+                }
+                let (number, piece) = all.last_mut().unwrap();
+                assert_eq!(*number, strip.number);
+                piece.push_str(str::from_utf8(text).unwrap());
             }
+            whole = strip.last;
         }
+        assert!(whole, "every piece ends");
         all
     }
 
@@ -278,17 +315,18 @@ mod tests {
                     expected[at / size].push_str(line);
                     at += line.len();
                 }
-                for input in &inputs {
-                    for ranks in 1..4 {
-                        let mut all: Vec<_> = (0..ranks)
-                            .flat_map(|rank| {
-                                pieces(std::slice::from_ref(input), size, (rank, ranks))
-                            })
-                            .collect();
-                        all.sort();
-                        let texts: Vec<_> = all.into_iter().map(|(_, text)| text).collect();
-                        assert_eq!(texts, expected, "{text:?} by {size}, {input:?}");
-                    }
+                let ways = [1, 2, 3].map(|ranks| [1, 2, 5, STRIP].map(|strip| (ranks, strip)));
+                for (input, &(ranks, strip)) in inputs
+                    .iter()
+                    .flat_map(|input| ways.as_flattened().iter().map(move |way| (input, way)))
+                {
+                    let input = std::slice::from_ref(input);
+                    let mut all: Vec<_> = (0..ranks)
+                        .flat_map(|rank| pieces(input, (size, strip), (rank, ranks)))
+                        .collect();
+                    all.sort();
+                    let texts: Vec<_> = all.into_iter().map(|(_, text)| text).collect();
+                    assert_eq!(texts, expected, "{text:?} by {size}, {strip}, {input:?}");
                 }
             }
         }

@@ -27,15 +27,15 @@ impl Plain {
         self.length
     }
 
-    /// Reads the lines whose first byte is in `begin..begin + size`; gives where the first of them begins.
+    /// Reads the lines whose first byte is in `begin..end`; gives where they begin in the file, and in `text`.
     pub(super) fn read(
         &self,
         path: &Path,
         begin: u64,
-        size: usize,
+        end: u64,
         text: &mut Vec<u8>,
-    ) -> Result<u64> {
-        let end = (begin + size as u64).min(self.length);
+    ) -> Result<(u64, usize)> {
+        let end = end.min(self.length);
         // A line begins behind a line end: the byte in front tells whether one begins right here.
         let from = begin.saturating_sub(1);
         self.add(path, from, (end - from) as usize, text)?;
@@ -47,8 +47,7 @@ impl Plain {
         if skip < text.len() && text.last() != Some(&b'\n') {
             self.end_line(path, end, text)?;
         }
-        text.drain(..skip);
-        Ok(from + skip as u64)
+        Ok((from + skip as u64, skip))
     }
 
     /// Reads on from `end` to the end of the line.
