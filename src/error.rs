@@ -76,6 +76,9 @@ pub enum Error {
         /// The learning rate of that step.
         lr: f32,
     },
+    /// A product of matrices is not what it should be.
+    #[error("the product is wrong: {0}")]
+    Wrong(String),
     /// A run would need more memory than there is.
     #[error("a step of {batch} samples needs {} of memory on each rank, and there are {}: {}",
         readable(*need), readable(*have), fits(*largest))]
@@ -174,6 +177,9 @@ impl Error {
             ),
             Self::Memory { .. } => Some(
                 "give a smaller --batch, start fewer ranks on each node, or use a smaller model",
+            ),
+            Self::Wrong(_) => Some(
+                "nothing was kept of it; the memory or a processor of a host may be faulty: compute it again on other hosts",
             ),
             Self::Stalled { .. } => Some(
                 "look at that rank's host: processes that are stopped, memory that is swapped, a file system or device that \

@@ -1,10 +1,24 @@
-//! Writing files and folders so that nobody ever sees half of one.
+//! Writing files and folders so that nobody ever sees half of one; and what else the system is asked about files.
 
 use std::fs::{self, File};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::{Error, Result};
+
+/// Bytes in all, and bytes that a user can still write, of the file system of `folder`.
+pub fn space(folder: &Path) -> Option<(u64, u64)> {
+    let space = rustix::fs::statvfs(folder).ok()?;
+    let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
+    Some((bytes(space.f_blocks), bytes(space.f_bavail)))
+}
+
+/// Lets the system read so many bytes from `offset` ahead of their use; where it does not, they come later.
+pub fn read_ahead(file: &File, offset: u64, bytes: usize) {
+    let advice = rustix::fs::Advice::WillNeed;
+    let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(bytes as u64), advice);
+}
 
 /// How many were staged by this process: no two share a temporary name.
 static STAGED: AtomicU64 = AtomicU64::new(0);

@@ -1,5 +1,9 @@
 //! The door to HDF5: open with clear errors, read and write rows, attributes.
 
+mod matrix;
+
+pub use matrix::{Cell, Piece};
+
 use std::fs;
 use std::io::Read;
 use std::ops::Range;
@@ -105,6 +109,11 @@ impl File {
             inner,
             path: self.path.clone(),
         })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Whether there is a table called `name`.

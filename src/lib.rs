@@ -15,6 +15,8 @@
 //!
 //! Sparse rows go another way, which [`sparse`] draws: RowSet ─▶ Order ─▶ Exchange ─▶ weights of the features they touch.
 //!
+//! Matrices go a third: Source ─▶ Plan ─▶ Product ─▶ Check ─▶ Output, or Source ─▶ tiles ─▶ [`linalg::Total`] ([`linalg`]).
+//!
 //! One direction, no way back except the optimizer's update. The loop is [`train::train`] and fits on one screen.
 //!
 //! # The rooms
@@ -22,7 +24,7 @@
 //! | room | what is in it | the door to |
 //! |---|---|---|
 //! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
-//! | [`commands`] | one file per command: wire the parts, run, print | `rustix` |
+//! | [`commands`] | one file per command: wire the parts, run, print | |
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi`, `libc` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
@@ -31,12 +33,12 @@
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |
-//! | [`linalg`] | matrices in blocks over ranks | |
+//! | [`linalg`] | matrices in blocks over ranks: where they come from, products and their check, traces, where they go | `ndarray_linalg` |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |
 //!
-//! [`files`] writes so that nobody sees half of a file, [`rng`] makes random numbers from keys, [`error`] says what
+//! [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
 //! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
 //!
 //! # Rules that tests hold
@@ -49,6 +51,8 @@
 //!   shards ([`nn::Sharded`]) gives the same bits on any number of ranks.
 //! - The updates of an asynchronous run have an order that can be recorded, and repeated ([`train::Replay`]).
 //! - Nothing hangs silently: [`board`] watches from the first step on, by threads that never enter MPI.
+//! - How a product is divided is a value ([`linalg::Plan`]) that is chosen and tested without ranks; what it says of bytes is what
+//!   moves.
 //! - What only one rank can see is agreed on ([`comm::agree`]) before the next collective, or ends the job at once.
 
 pub mod backend;

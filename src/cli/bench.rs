@@ -7,9 +7,10 @@ use clap::{Args, Subcommand};
 use super::choice::{self, ModelArgs};
 use super::data::features;
 use super::exchange::ExchangeArgs;
+use super::matrix::Type;
 use super::sparse::{SparseExchange, SparseOptimizer};
 use super::{positive, positive_real, rate, threads};
-use crate::commands::bench::{Settings, exchange, sparse, train};
+use crate::commands::bench::{Settings, exchange, matmul, sparse, train};
 use crate::train::Inject;
 use crate::{Error, Result};
 
@@ -19,6 +20,7 @@ pub(super) enum Bench {
     Train(BenchTrain),
     Exchange(BenchExchange),
     Sparse(BenchSparse),
+    Matmul(BenchMatmul),
 }
 
 /// The time of each exchange without any training; start it under mpirun with the ranks to measure.
@@ -96,6 +98,43 @@ pub(super) struct BenchSparse {
     /// Print a line of JSON for each exchange instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+/// GFLOP/s of products of matrices; start it under mpirun with the ranks to measure.
+///
+/// Each product is computed in turns with as much work by one call of BLAS on each rank by itself, which moves nothing; the
+/// share is the one's speed in the other's.
+#[derive(Args)]
+pub(super) struct BenchMatmul {
+    /// Shapes: a number for square matrices, or m×n×k as in 100000x64x64.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4096", value_parser = shape)]
+    sizes: Vec<[usize; 3]>,
+    /// Numbers to compute with.
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "f32,f64"
+    )]
+    r#type: Vec<Type>,
+    /// How many of the ranks take part, such as 1,2 [default: all].
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
+    ranks: Vec<usize>,
+    /// Times that each is measured.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = positive)]
+    rounds: usize,
+    /// Print a line of JSON for each shape instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+fn shape(text: &str) -> Result<[usize; 3], String> {
+    let sides: Result<Vec<usize>, String> = text.split('x').map(positive).collect();
+    match *sides?.as_slice() {
+        [n] => Ok([n; 3]),
+        [m, n, k] => Ok([m, n, k]),
+        _ => Err("expected one number, or three as in 100000x64x64".into()),
+    }
 }
 
 /// A number of bytes, with or without a unit.
@@ -182,6 +221,15 @@ impl Bench {
         let typed = match self {
             Self::Train(typed) => typed,
             Self::Sparse(typed) => return Ok(Settings::Sparse(typed.resolve())),
+            Self::Matmul(typed) => {
+                return Ok(Settings::Matmul(matmul::Settings {
+                    shapes: typed.sizes,
+                    precisions: typed.r#type.into_iter().map(Into::into).collect(),
+                    ranks: typed.ranks,
+                    rounds: typed.rounds,
+                    json: typed.json,
+                }));
+            }
             Self::Exchange(typed) => {
                 return Ok(Settings::Exchange(exchange::Settings {
                     sizes: typed.sizes,

@@ -6,12 +6,15 @@ mod data;
 mod doctor;
 mod eval;
 mod exchange;
+mod matmul;
+mod matrix;
 mod model;
 mod optim;
 mod predict;
 mod replay;
 mod sparse;
 mod text;
+mod trace;
 mod train;
 
 use std::time::Duration;
@@ -47,6 +50,10 @@ enum Typed {
     #[command(subcommand)]
     Bench(bench::Bench),
     Doctor(doctor::Doctor),
+    Matmul(Box<matmul::Matmul>),
+    #[command(subcommand)]
+    Matrix(matrix::Matrix),
+    Trace(trace::Trace),
     #[command(subcommand)]
     Model(model::ModelCommand),
 }
@@ -79,6 +86,12 @@ pub fn parse() -> Result<Command> {
         Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
+        Typed::Matrix(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+            "`phalanx matrix solve` works in one process: start it without mpirun".into(),
+        )),
+        Typed::Matrix(typed) => Ok(Command::Matrix(Box::new(typed.resolve()))),
+        Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
+        Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
         Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
             "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
                 .into(),

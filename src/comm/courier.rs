@@ -7,20 +7,21 @@ use std::thread;
 use super::{BUCKET, Comm};
 use crate::{Error, Result};
 
-/// Adds up parts of the gradients over all ranks, on a thread of its own, as soon as they are there.
+/// Talks to other ranks on a thread of its own: adds up parts of the gradients as soon as they are there, or brings the next
+/// panel of a matrix while the last one is multiplied.
 ///
-/// Blocking sums on a second thread overlap where non-blocking ones would not: MPI makes progress only while some thread is
+/// Blocking calls on a second thread overlap where non-blocking ones would not: MPI makes progress only while some thread is
 /// inside it. It pays where a core is free for that thread.
 pub struct Courier {
-    /// A group that nobody else talks to.
-    comm: Box<dyn Comm>,
+    /// Groups that nobody else talks to.
+    comms: Vec<Box<dyn Comm>>,
 }
 
 /// What the second thread gets of a courier.
-struct Loan<'a>(&'a dyn Comm);
+struct Loan<'a>(&'a [Box<dyn Comm>]);
 
-// SAFETY: the group is the courier's alone, and the courier is borrowed for as long as the second thread lives: only one
-// thread uses it at a time. MPI was asked whether another thread than the first may call it.
+// SAFETY: the groups are the courier's alone, and the courier is borrowed for as long as the second thread lives: only one
+// thread uses them at a time. MPI was asked whether another thread than the first may call it.
 unsafe impl Send for Loan<'_> {}
 
 impl Courier {
@@ -31,8 +32,43 @@ impl Courier {
             return Err(Error::Usage(problem.into()));
         }
         Ok(Self {
-            comm: comm.split(0),
+            comms: vec![comm.split(0)],
         })
+    }
+
+    /// For groups that nobody else will talk to.
+    pub fn of(comms: Vec<Box<dyn Comm>>) -> Self {
+        Self { comms }
+    }
+
+    /// Lets `talk` use the groups while `work`, which must not talk to other ranks, is done; one behind the other where MPI
+    /// does not let another thread than the first call it.
+    pub fn beside<R, T>(
+        &mut self,
+        talk: impl FnOnce(&[Box<dyn Comm>]) -> R + Send,
+        work: impl FnOnce() -> T,
+    ) -> (R, T)
+    where
+        R: Send,
+    {
+        if !super::mpi::other_threads_may_talk() {
+            return (talk(&self.comms), work());
+        }
+        let loan = Loan(&self.comms);
+        thread::scope(|scope| {
+            let talks = move || {
+                let loan = loan;
+                talk(loan.0)
+            };
+            let talking = scope.spawn(talks);
+            let done = work();
+            (talking.join().expect("talking does not panic"), done)
+        })
+    }
+
+    /// Lets `talk` use the groups.
+    pub fn alone<R>(&mut self, talk: impl FnOnce(&[Box<dyn Comm>]) -> R) -> R {
+        talk(&self.comms)
     }
 
     /// Does `work`, which hands over parts as they are ready, the same ones in the same order on every rank; when it
@@ -40,12 +76,12 @@ impl Courier {
     pub fn overlap<'a, T>(&mut self, work: impl FnOnce(&mut dyn FnMut(&'a mut [f32])) -> T) -> T {
         thread::scope(|scope| {
             let (hand, parts) = channel::<&'a mut [f32]>();
-            let loan = Loan(&*self.comm);
+            let loan = Loan(&self.comms);
             let adds = move || {
                 let loan = loan;
                 for part in parts {
                     part.chunks_mut(BUCKET)
-                        .for_each(|bucket| loan.0.sum(bucket));
+                        .for_each(|bucket| loan.0[0].sum(bucket));
                 }
             };
             let adder = scope.spawn(adds);

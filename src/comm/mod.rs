@@ -13,6 +13,7 @@ mod facts;
 mod gate;
 mod launcher;
 mod mpi;
+mod parts;
 mod pause;
 mod rma;
 mod shared;
@@ -30,6 +31,7 @@ pub use facts::{Library, lenient, parameter, window_component};
 pub use gate::{Gate, Moving};
 pub use launcher::Launch;
 pub use mpi::{MpiComm, abort};
+pub use parts::{Parts, Plain};
 pub use pause::Pause;
 pub use shared::Shared;
 pub use slices::{Division, Round, Slices, Sums};
@@ -188,6 +190,23 @@ pub trait Window {
     fn close(self: Box<Self>) -> Result<()>;
 }
 
+/// The node of each rank, numbered in the order of their first ranks; *collective*.
+pub fn nodes(comm: &dyn Comm) -> Vec<usize> {
+    // A node is known by its first rank.
+    let mut first = [comm.rank() as u64];
+    comm.node().broadcast(0, &mut first);
+    let firsts = comm.gather(&first[0].to_le_bytes());
+    let mut known: Vec<&Vec<u8>> = Vec::new();
+    let number = |first| {
+        let at = known.iter().position(|&other| other == first);
+        at.unwrap_or_else(|| {
+            known.push(first);
+            known.len() - 1
+        })
+    };
+    firsts.iter().map(number).collect()
+}
+
 /// The block of `0..len` that `rank` owns; sizes differ by at most one.
 pub fn block(len: usize, size: usize, rank: usize) -> Range<usize> {
     let (base, extra) = (len / size, len % size);
@@ -208,7 +227,15 @@ pub fn cuts(len: usize, all: usize, blocks: Range<usize>) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::block;
+    use super::{block, nodes, run_nodes};
+
+    #[test]
+    fn every_rank_knows_the_nodes_of_all() {
+        for asked in [&[0, 0, 0][..], &[0, 0, 1], &[0, 1, 2, 2], &[0, 1, 0, 1]] {
+            let all = run_nodes(asked, nodes);
+            assert!(all.iter().all(|found| found == asked), "{all:?}");
+        }
+    }
 
     #[test]
     fn blocks_tile_the_range_and_differ_by_at_most_one() {

@@ -5,12 +5,15 @@ pub mod data;
 pub mod doctor;
 pub mod eval;
 pub mod inspect;
+pub mod matmul;
+pub mod matrix;
 pub mod model;
 pub mod predict;
 pub mod replay;
 mod report;
 mod rows;
 pub mod sparse;
+pub mod trace;
 pub mod train;
 
 use std::io::Write;
@@ -41,6 +44,12 @@ pub enum Command {
     Bench(bench::Settings),
     /// `phalanx doctor`.
     Doctor(doctor::Settings),
+    /// `phalanx matmul`.
+    Matmul(Box<matmul::Settings>),
+    /// `phalanx matrix`.
+    Matrix(Box<matrix::Settings>),
+    /// `phalanx trace`.
+    Trace(trace::Settings),
     /// `phalanx model`.
     Model(model::Settings),
 }
@@ -61,6 +70,18 @@ pub fn main() -> ExitCode {
             replay::run(&settings)
         }
         Command::Doctor(settings) => with_ranks(|comm| doctor::run(comm, &settings)),
+        Command::Matrix(settings) => {
+            interrupt::listen();
+            with_ranks(|comm| matrix::run(comm, &settings))
+        }
+        Command::Matmul(settings) => {
+            interrupt::listen();
+            with_ranks(|comm| matmul::run(comm, &settings))
+        }
+        Command::Trace(settings) => {
+            interrupt::listen();
+            with_ranks(|comm| trace::run(comm, &settings))
+        }
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();

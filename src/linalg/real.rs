@@ -4,6 +4,7 @@ use std::fmt;
 
 use ndarray::NdFloat;
 
+use crate::comm::{Data, Plain};
 use crate::h5::Number;
 
 /// How precise the numbers of a matrix are.
@@ -35,7 +36,7 @@ impl fmt::Display for Precision {
 }
 
 /// A number of a matrix: `f32` or `f64`.
-pub trait Real: NdFloat + Number {
+pub trait Real: NdFloat + Number + Plain {
     /// Which of the two.
     const PRECISION: Precision;
     /// Half the distance from 1 to the next number: the most that one rounding changes, relatively.
@@ -45,18 +46,32 @@ pub trait Real: NdFloat + Number {
     fn wide(self) -> f64;
     /// The nearest number of this precision.
     fn nearest(value: f64) -> Self;
+    /// As what ranks exchange.
+    fn data(values: &mut [Self]) -> Data<'_>;
+    /// Its bits.
+    fn bits(self) -> u64;
 }
 
 impl Real for f32 {
     const PRECISION: Precision = Precision::Single;
     const ROUNDOFF: f64 = f32::EPSILON as f64 / 2.0;
 
+    #[inline(always)]
     fn wide(self) -> f64 {
         f64::from(self)
     }
 
+    #[inline(always)]
     fn nearest(value: f64) -> Self {
         value as Self
+    }
+
+    fn data(values: &mut [Self]) -> Data<'_> {
+        values.into()
+    }
+
+    fn bits(self) -> u64 {
+        u64::from(self.to_bits())
     }
 }
 
@@ -64,11 +79,21 @@ impl Real for f64 {
     const PRECISION: Precision = Precision::Double;
     const ROUNDOFF: f64 = f64::EPSILON / 2.0;
 
+    #[inline(always)]
     fn wide(self) -> f64 {
         self
     }
 
+    #[inline(always)]
     fn nearest(value: f64) -> Self {
         value
+    }
+
+    fn data(values: &mut [Self]) -> Data<'_> {
+        values.into()
+    }
+
+    fn bits(self) -> u64 {
+        self.to_bits()
     }
 }

@@ -226,10 +226,10 @@ fn split() {
 }
 
 /// A file system with little room, for as long as it is held.
-struct TinyDisk(PathBuf);
+pub struct TinyDisk(PathBuf);
 
 impl TinyDisk {
-    fn mount(at: &Path, size: &str) -> Option<Self> {
+    pub fn mount(at: &Path, size: &str) -> Option<Self> {
         fs::create_dir(at).unwrap();
         let options = ["-t", "tmpfs", "-o", size, "tmpfs"];
         let mut command = Command::new("mount");

@@ -22,8 +22,10 @@ mod job;
 mod jobs;
 mod killed;
 mod launch;
+mod matrices;
 mod mpich;
 mod mpis;
+mod products;
 mod published;
 mod refused;
 mod sparse;
@@ -96,6 +98,7 @@ fn main() -> ExitCode {
         .chain(&clicks::JOBS)
         .chain(&sparse::JOBS)
         .chain(&augmented::JOBS)
+        .chain(&products::JOBS)
         .chain(&published::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
@@ -104,6 +107,7 @@ fn main() -> ExitCode {
         .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&imports::JOBS)
+        .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);
     for (name, job) in jobs.filter(|(name, _)| chosen(name)) {

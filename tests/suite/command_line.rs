@@ -26,7 +26,15 @@ fn help_names_every_command_and_option_with_its_default() {
         text(&output.stdout)
     };
     let all = help("--help");
-    for word in ["train", "eval", "data", "bench", "doctor", "Exit codes"] {
+    for word in [
+        "train",
+        "eval",
+        "data",
+        "bench",
+        "doctor",
+        "trace",
+        "Exit codes",
+    ] {
         assert!(all.contains(word), "{all}");
     }
     let train = help("train --help");
@@ -41,6 +49,13 @@ fn help_names_every_command_and_option_with_its_default() {
             && train.contains("[default: mean]"),
         "{train}"
     );
+    let trace = help("trace --help");
+    let options =
+        "--a --b --n --rows --cols --power --via --type --seed --memory --reproducible --json";
+    for option in options.split_whitespace() {
+        assert!(trace.contains(option), "{option} in\n{trace}");
+    }
+    assert!(trace.contains("[default: 1GiB]"), "{trace}");
     assert_eq!(
         phalanx(folder.path(), "").status.code(),
         Some(2),

@@ -12,6 +12,8 @@ mod data;
 mod house;
 mod importers;
 mod kernels;
+mod matrices;
+mod matrix_folders;
 mod models;
 mod reference;
 mod text;

@@ -2,6 +2,7 @@
 
 pub mod exchange;
 mod layers;
+pub mod matmul;
 mod row;
 mod set;
 pub mod sparse;
@@ -22,6 +23,8 @@ pub enum Settings {
     Exchange(exchange::Settings),
     /// Sparse training.
     Sparse(sparse::Settings),
+    /// Products of matrices.
+    Matmul(matmul::Settings),
 }
 
 /// Measures and prints; *collective*.
@@ -30,7 +33,15 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         Settings::Train(settings) => train::run(comm, settings),
         Settings::Exchange(settings) => exchange::run(comm, settings),
         Settings::Sparse(settings) => sparse::run(comm, settings),
+        Settings::Matmul(settings) => matmul::run(comm, settings),
     }
+}
+
+/// The middle one of some values.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The numbers of ranks to measure with; without any, all.

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use super::median;
 use crate::Result;
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::rows::RowSet;
@@ -210,12 +211,6 @@ fn touched(comm: &dyn Comm, exchange: &mut dyn Exchange, learner: &mut Learner) 
         seconds = can.then(|| start.elapsed().as_secs_f64());
     }
     seconds
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// Of all passes: rows and steps a second, and the limit in rows a second and the share of it that was reached.

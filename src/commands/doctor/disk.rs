@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::files;
+
 /// Where a folder lies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Disk {
@@ -22,13 +24,13 @@ impl Disk {
     /// Asks the system about `folder`, if it exists.
     pub fn of(folder: &Path) -> Option<Self> {
         let folder = folder.canonicalize().ok()?;
-        let space = rustix::fs::statvfs(&folder).ok()?;
+        let (size, free) = files::space(&folder)?;
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         Some(Self {
             kind: kind(&mounts, &folder).unwrap_or_default(),
             folder: folder.display().to_string(),
-            size: space.f_blocks.saturating_mul(space.f_frsize),
-            free: space.f_bavail.saturating_mul(space.f_frsize),
+            size,
+            free,
         })
     }
 

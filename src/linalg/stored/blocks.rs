@@ -1,0 +1,154 @@
+//! Where the numbers of a matrix lie in files, when they lie there as they are.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fs;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::files;
+use crate::h5::{self, Cell, Table};
+use crate::linalg::folder::{BLOCKS, Part, WIDTH};
+use crate::{Error, Result};
+
+const DAMAGED: &str = "the file is damaged or cut short: copy or make it again";
+const LOST: &str = "copy or move the whole folder, or make the matrix again";
+
+/// A part of a matrix that lies in a file in one piece, row after row.
+pub(super) struct Block {
+    pub rows: Range<usize>,
+    pub cols: Range<usize>,
+    file: Arc<Opened>,
+    start: u64,
+}
+
+struct Opened {
+    path: PathBuf,
+    file: fs::File,
+}
+
+impl Block {
+    /// Reads from the number in `row` and `col` of the matrix on, where a number has so many bytes.
+    pub(super) fn read(&self, row: usize, col: usize, bytes: usize, out: &mut [u8]) -> Result<()> {
+        let Opened { path, file } = &*self.file;
+        file.read_exact_at(out, self.place(row, col, bytes))
+            .map_err(Error::io("read", path))
+    }
+
+    /// Lets the system read `count` numbers from there on ahead of their use.
+    pub(super) fn read_ahead(&self, row: usize, col: usize, bytes: usize, count: usize) {
+        let place = self.place(row, col, bytes);
+        files::read_ahead(&self.file.file, place, count * bytes);
+    }
+
+    fn place(&self, row: usize, col: usize, bytes: usize) -> u64 {
+        let before = (row - self.rows.start) * self.cols.len() + col - self.cols.start;
+        self.start + (before * bytes) as u64
+    }
+}
+
+/// The blocks that `table` is made of, if all of them can be read without HDF5.
+pub(super) fn find(
+    path: &Path,
+    file: &h5::File,
+    table: &Table,
+    (shape, cell): ((usize, usize), Cell),
+) -> Result<Option<Vec<Block>>> {
+    if table.is_joined() && file.has(BLOCKS) {
+        return parts(path, file, shape, cell).map(Some);
+    }
+    let Some(start) = table.offset().filter(|_| table.is_native(cell)) else {
+        return Ok(None);
+    };
+    let block = Block {
+        rows: 0..shape.0,
+        cols: 0..shape.1,
+        file: open(path)?,
+        start,
+    };
+    whole(&block, cell).map(|()| Some(vec![block]))
+}
+
+/// The blocks of a folder that phalanx wrote.
+fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Result<Vec<Block>> {
+    let table = file.any_table(BLOCKS)?;
+    let wrong = |problem: String| Error::file(path, problem, LOST);
+    let count = match table.shape()[..] {
+        [count, WIDTH] => count,
+        ref other => {
+            return Err(wrong(format!(
+                "`{BLOCKS}` is {other:?}, not of {WIDTH} columns"
+            )));
+        }
+    };
+    let numbers: Vec<u64> = table.read(0..count)?;
+    let (rows, _) = numbers.as_chunks();
+    let parts: Vec<Part> = rows.iter().map(Part::from_row).collect();
+    let inside = |part: &Part| part.rows.end <= shape.0 && part.cols.end <= shape.1;
+    let area: u128 = parts.iter().map(Part::area).sum();
+    if area != shape.0 as u128 * shape.1 as u128 || !parts.iter().all(inside) {
+        return Err(wrong(format!(
+            "`{BLOCKS}` does not describe {} × {}",
+            shape.0, shape.1
+        )));
+    }
+    let mut files = HashMap::new();
+    let block = |part: Part| {
+        let file = match files.entry(part.rank) {
+            Entry::Occupied(file) => file.into_mut(),
+            Entry::Vacant(none) => none.insert(file_of(path, &part)?),
+        };
+        locate(file, part, cell)
+    };
+    parts.into_iter().map(block).collect()
+}
+
+/// The file that `part` is in, for HDF5 and as it is.
+fn file_of(path: &Path, part: &Part) -> Result<(h5::File, Arc<Opened>)> {
+    let place = path.with_file_name(part.file());
+    if !place.exists() {
+        let problem = format!("lacks {}, which has a part of it", part.file());
+        return Err(Error::file(path, problem, LOST));
+    }
+    Ok((h5::File::open(&place)?, open(&place)?))
+}
+
+/// Where `part` lies in its file.
+fn locate((file, opened): &(h5::File, Arc<Opened>), part: Part, cell: Cell) -> Result<Block> {
+    let table = file.any_table(&part.table())?;
+    let same = table.shape() == [part.rows.len(), part.cols.len()] && table.is_native(cell);
+    let Some(start) = table.offset().filter(|_| same) else {
+        let problem = format!(
+            "`{}` is not the block that `{BLOCKS}` describes",
+            part.table()
+        );
+        return Err(Error::file(&opened.path, problem, LOST));
+    };
+    let block = Block {
+        rows: part.rows,
+        cols: part.cols,
+        file: opened.clone(),
+        start,
+    };
+    whole(&block, cell).map(|()| block)
+}
+
+fn open(path: &Path) -> Result<Arc<Opened>> {
+    let file = fs::File::open(path).map_err(Error::io("read", path))?;
+    let path = path.to_path_buf();
+    Ok(Arc::new(Opened { path, file }))
+}
+
+/// An error if the file ends before the block does.
+fn whole(block: &Block, cell: Cell) -> Result<()> {
+    let Opened { path, file } = &*block.file;
+    let have = file.metadata().map_err(Error::io("read", path))?.len();
+    let end = block.start + (block.rows.len() * block.cols.len() * cell.bytes()) as u64;
+    if have < end {
+        let problem = format!("is {have} bytes long, its numbers end at {end}");
+        return Err(Error::file(path, problem, DAMAGED));
+    }
+    Ok(())
+}
