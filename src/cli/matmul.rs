@@ -88,7 +88,8 @@ pub(super) struct Matmul {
     /// The same bits on any number of ranks; somewhat slower.
     #[arg(long)]
     reproducible: bool,
-    /// A fault on demand: makes element (I, J) of the product wrong, to see that the check notices.
+    /// A fault on demand: turns the lowest bit of the exponent of element (I, J) of the product over, to see that the check
+    /// notices.
     #[arg(long, value_name = "flip:I:J", value_parser = flip)]
     inject: Option<(usize, usize)>,
     /// Print one line of JSON instead of a table.

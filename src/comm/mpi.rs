@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mpi::Threading;
 use mpi::collective::SystemOperation;
@@ -15,6 +16,8 @@ use mpi::traits::*;
 use super::{Comm, Counters, Data, Op, Shared, Window, rma};
 use crate::{Error, Result, interrupt};
 
+/// How long a process waits that ends without MPI's end, for others to be out of MPI.
+const GRACE: Duration = Duration::from_millis(500);
 /// Elements handed to MPI in one call: its counts are C ints.
 const MOST: usize = 1 << 30;
 
@@ -74,6 +77,8 @@ impl MpiComm {
         self.barrier();
         let library = mpi::environment::library_version().unwrap_or_default();
         if self.size() > self.local_size() && may_hang_at_end(&library) {
+            // The others may still be on their way out of the barrier, and would take a closed connection for a failure.
+            std::thread::sleep(GRACE);
             interrupt::leave(0);
         }
     }

@@ -37,7 +37,7 @@ pub struct Product<'a, T> {
     pub plan: &'a Plan,
     /// The seed of the test with random signs; none is made without.
     pub check: Option<u64>,
-    /// Makes one element of the result wrong, to see that it is noticed: its row and column.
+    /// Turns a bit of one element of the result over, to see that it is noticed: its row and column.
     pub flip: Option<(usize, usize)>,
 }
 
@@ -360,7 +360,7 @@ impl<T: Real> Run<'_, T> {
             && tile.cols.contains(&col)
         {
             let value = &mut tile.numbers[(row - start, col - tile.cols.start)];
-            *value = *value + *value + T::one();
+            *value = value.flipped();
         }
         let view = tile.numbers.slice(s![mine.clone(), ..]);
         let given = timed(&mut self.work.giving, || {

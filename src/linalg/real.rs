@@ -50,6 +50,8 @@ pub trait Real: NdFloat + Number + Plain {
     fn data(values: &mut [Self]) -> Data<'_>;
     /// Its bits.
     fn bits(self) -> u64;
+    /// With the lowest bit of its exponent turned over: twice as large, or half.
+    fn flipped(self) -> Self;
 }
 
 impl Real for f32 {
@@ -73,6 +75,10 @@ impl Real for f32 {
     fn bits(self) -> u64 {
         u64::from(self.to_bits())
     }
+
+    fn flipped(self) -> Self {
+        Self::from_bits(self.to_bits() ^ 1 << (Self::MANTISSA_DIGITS - 1))
+    }
 }
 
 impl Real for f64 {
@@ -95,5 +101,9 @@ impl Real for f64 {
 
     fn bits(self) -> u64 {
         self.to_bits()
+    }
+
+    fn flipped(self) -> Self {
+        Self::from_bits(self.to_bits() ^ 1 << (Self::MANTISSA_DIGITS - 1))
     }
 }
