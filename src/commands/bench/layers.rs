@@ -9,9 +9,9 @@ use crate::nn::{LANES, LayerCost};
 /// Passes, as they are printed.
 const PASSES: [&str; 3] = ["forward", "grad params", "grad input"];
 
-/// A table of layers and passes: milliseconds a step, share of the layers' time, GFLOP/s and their share of the `peak`, and
+/// A table of layers and passes: milliseconds a step, share of the layers' time, GFLOP/s and their share of the peak, and
 /// the memory traffic of the forward pass that cannot be avoided.
-pub(super) fn table(row: &Row, peak: f64) -> String {
+pub(super) fn table(row: &Row) -> String {
     let steps = row.steps as f64;
     let all: f64 = row.layers.iter().flat_map(|layer| layer.seconds).sum();
     let mut lines = vec![format!(
@@ -31,7 +31,7 @@ pub(super) fn table(row: &Row, peak: f64) -> String {
                 0.0 => Default::default(),
                 _ => (
                     format!("{:.1}", rate / 1e9),
-                    format!("{:.0} %", 100.0 * rate / peak),
+                    format!("{:.0} %", 100.0 * rate / row.peak),
                 ),
             };
             let bytes = traffic(layer, row);
@@ -57,7 +57,7 @@ pub(super) fn table(row: &Row, peak: f64) -> String {
 }
 
 /// The same for programs; null where layers were not watched.
-pub(super) fn json(row: &Row, peak: f64) -> Value {
+pub(super) fn json(row: &Row) -> Value {
     if row.layers.is_empty() {
         return Value::Null;
     }
@@ -66,7 +66,7 @@ pub(super) fn json(row: &Row, peak: f64) -> Value {
             json!({
                 "pass": pass(layer, i), "method": layer.methods[i],
                 "seconds": layer.seconds[i] / row.steps as f64,
-                "gflops": rate(layer, i, row) / 1e9, "peak_share": rate(layer, i, row) / peak,
+                "gflops": rate(layer, i, row) / 1e9, "peak_share": rate(layer, i, row) / row.peak,
             })
         });
         json!({

@@ -19,6 +19,8 @@ pub(super) struct Row {
     pub(super) speed: f64,
     /// FLOP/s, of all ranks.
     pub(super) flops: f64,
+    /// FLOP/s that a core reached at its best, measured on as many at once.
+    pub(super) peak: f64,
     /// Of the ranks' time: compute, exchange, wait, load.
     pub(super) shares: [f64; 4],
     /// MiB over all ranks: the peak of what each sees, and what they hold in the end, shared memory counted once.
@@ -30,22 +32,15 @@ pub(super) struct Row {
 }
 
 /// What stands above the rows.
-pub(super) fn head(
-    work: &str,
-    data: &Dataset,
-    exchange: Kind,
-    threads: usize,
-    peak: f64,
-) -> String {
+pub(super) fn head(work: &str, data: &Dataset, exchange: Kind, threads: usize) -> String {
     format!(
         "bench train: {work}, {} samples of {}, {} classes
-exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s
-{:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
+exchange: {}; threads of a rank: {threads}; peak: of what as many cores do at their best, a core so many GFLOP/s
+{:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
         exchange.describe(),
-        peak / 1e9,
         "ranks",
         "batch",
         "steps",
@@ -53,6 +48,7 @@ exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at o
         "samples/s",
         "GFLOP/s",
         "peak",
+        "a core",
         "compute",
         "exchange",
         "wait",
@@ -64,39 +60,40 @@ exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at o
 
 impl Row {
     /// Of what a core for each thread of all ranks could do.
-    fn share(&self, peak: f64) -> f64 {
-        self.flops / (peak * (self.ranks * self.threads) as f64)
+    fn share(&self) -> f64 {
+        self.flops / (self.peak * (self.ranks * self.threads) as f64)
     }
 
     /// As a line under `head`.
-    pub(super) fn line(&self, peak: f64) -> String {
+    pub(super) fn line(&self) -> String {
         let percent = |share: f64| format!("{:.1} %", 100.0 * share);
         let [compute, exchange, wait, load] = self.shares.map(percent);
         let each = self.seconds / self.steps as f64;
         format!(
-            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0} {:>7.0}",
+            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6} {:>6.1}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0} {:>7.0}",
             self.ranks,
             self.batch,
             self.steps,
             each,
             self.speed,
             self.flops / 1e9,
-            format!("{:.0} %", 100.0 * self.share(peak)),
+            format!("{:.0} %", 100.0 * self.share()),
+            self.peak / 1e9,
             self.memory[0],
             self.memory[1],
         )
     }
 
     /// As one line of JSON.
-    pub(super) fn json(&self, model: &str, data: &str, peak: f64) -> String {
+    pub(super) fn json(&self, model: &str, data: &str) -> String {
         let [compute, exchange, wait, load] = self.shares;
         serde_json::json!({
             "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
-            "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
+            "core_peak_gflops": self.peak / 1e9, "peak_share": self.share(),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
-            "layers": layers::json(self, peak), "inject": self.faults,
+            "layers": layers::json(self), "inject": self.faults,
         })
         .to_string()
     }

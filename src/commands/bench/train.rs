@@ -88,11 +88,6 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
-    // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
-    comm.barrier();
-    let mut peak = [peak_of_threads(settings.threads)];
-    comm.sum(&mut peak);
-    let peak = peak[0] / comm.size() as f64;
     if comm.rank() == 0 && !settings.json {
         let mut work = format!("{} on {name}", settings.model);
         for fault in &settings.inject {
@@ -103,25 +98,24 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &data,
             settings.exchange,
             settings.threads,
-            peak,
         ));
     }
     let mut waiting = Waiting::new(comm)?;
     for &ranks in &ranks {
         let bench = comm.split(usize::from(comm.rank() >= ranks));
-        for &batch in &settings.batches {
-            if comm.rank() >= ranks {
-                continue;
-            }
-            let row = measure(&*bench, settings, &data, batch)?;
-            if comm.rank() == 0 {
-                say(&if settings.json {
-                    row.json(&settings.model.to_string(), &name, peak)
-                } else {
-                    row.line(peak)
-                });
-                if settings.by_layer && !settings.json {
-                    say(&layers::table(&row, peak));
+        if comm.rank() < ranks {
+            let peak = peak_of_all(&*bench, settings.threads);
+            for &batch in &settings.batches {
+                let row = measure(&*bench, settings, &data, (batch, peak))?;
+                if comm.rank() == 0 {
+                    say(&if settings.json {
+                        row.json(&settings.model.to_string(), &name)
+                    } else {
+                        row.line()
+                    });
+                    if settings.by_layer && !settings.json {
+                        say(&layers::table(&row));
+                    }
                 }
             }
         }
@@ -131,7 +125,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 }
 
 /// One row of the table; *collective*.
-fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
+fn measure(
+    comm: &dyn Comm,
+    settings: &Settings,
+    data: &Arc<Dataset>,
+    (batch, peak): (usize, f64),
+) -> Result<Row> {
     data.enough_for(comm.size())?;
     agree(comm, settings.exchange.check(comm, None))?;
     let model = settings.model.build(data.shape, data.classes)?;
@@ -209,6 +208,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         seconds,
         speed,
         flops: speed * trainer.model().flops(),
+        peak,
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
         layers: trainer.model().costs(),
@@ -257,6 +257,15 @@ fn take(
     }
     comm.barrier();
     Ok(start.elapsed().as_secs_f64())
+}
+
+/// FLOP/s of a core at its best. Measured on all ranks at once, as they will compute: the best core of an otherwise idle
+/// machine is nobody's share; *collective*.
+fn peak_of_all(comm: &dyn Comm, threads: usize) -> f64 {
+    comm.barrier();
+    let mut peak = [peak_of_threads(threads)];
+    comm.sum(&mut peak);
+    peak[0] / comm.size() as f64
 }
 
 /// FLOP/s of one of so many cores, measured on all at once.
