@@ -20,7 +20,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::backend::cpu::one_blas_thread;
+use crate::backend::cpu::{choice, one_blas_thread, start_with_known_core};
 use crate::comm::{Comm, Launch, MpiComm, abort, cores, threads_of_one_rank};
 use crate::{Error, Result, cli, interrupt, logging};
 
@@ -56,9 +56,11 @@ pub enum Command {
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
 pub fn main() -> ExitCode {
+    start_with_known_core();
     let launch = Launch::detect();
     logging::start(launch);
-    let outcome = cli::parse().and_then(|command| match command {
+    let parsed = cli::parse().and_then(|command| choice().map(|_| command));
+    let outcome = parsed.and_then(|command| match command {
         Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
         Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),

@@ -84,3 +84,67 @@ fn matrix(values: &[f32], rows: usize, columns: usize) -> ArrayView2<'_, f32> {
 fn matrix_mut(values: &mut [f32], rows: usize, columns: usize) -> ArrayViewMut2<'_, f32> {
     ArrayViewMut2::from_shape((rows, columns), values).expect("buffers have the geometry's sizes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::with_each_set;
+    use super::*;
+
+    #[test]
+    fn layers_equal_plain_sums_with_every_set_of_instructions() {
+        with_each_set(|isa| {
+            for (n, ci, co) in [
+                (1, 16, 1),
+                (3, 17, 4),
+                (5, 31, 5),
+                (2, 33, 8),
+                (7, 84, 10),
+                (4, 100, 20),
+            ] {
+                let g = Geometry { n, ci, co };
+                let value = |i: usize, step: usize| (i * step % 23) as f32 / 8.0 - 1.25;
+                let bytes: Vec<u8> = (0..n * ci).map(|i| (i * 37 % 256) as u8).collect();
+                let w: Vec<f32> = (0..co * ci).map(|i| value(i, 7)).collect();
+                let b: Vec<f32> = (0..co).map(|i| value(i, 5)).collect();
+                let dy: Vec<f32> = (0..n * co).map(|i| value(i, 11)).collect();
+                let x: Vec<f32> = bytes.iter().map(|&b| f32::from(b) * 0.01 - 0.5).collect();
+                let raw = Input::Bytes {
+                    pixels: &bytes,
+                    factor: 0.01,
+                    shift: -0.5,
+                };
+                let inputs = [Some(Input::Floats(&x)), takes_bytes(g).then_some(raw)];
+                for input in inputs.into_iter().flatten() {
+                    let (mut y, mut dw, mut db) = (
+                        vec![f32::NAN; n * co],
+                        vec![f32::NAN; co * ci],
+                        vec![f32::NAN; co],
+                    );
+                    forward(g, input, &w, &b, &mut y);
+                    grad_params(g, input, &dy, &mut dw, &mut db);
+                    for (i, y) in y.iter().enumerate() {
+                        let (s, o) = (i / co, i % co);
+                        let sum: f64 = (0..ci)
+                            .map(|c| f64::from(x[s * ci + c]) * f64::from(w[o * ci + c]))
+                            .sum();
+                        let truth = sum + f64::from(b[o]);
+                        assert!(
+                            (f64::from(*y) - truth).abs() < 2e-4,
+                            "{isa} {g:?} {i}: {y} {truth}"
+                        );
+                    }
+                    for (i, dw) in dw.iter().enumerate() {
+                        let (o, c) = (i / ci, i % ci);
+                        let truth: f64 = (0..n)
+                            .map(|s| f64::from(dy[s * co + o]) * f64::from(x[s * ci + c]))
+                            .sum();
+                        assert!(
+                            (f64::from(*dw) - truth).abs() < 2e-5,
+                            "{isa} {g:?} {i}: {dw} {truth}"
+                        );
+                    }
+                }
+            }
+        });
+    }
+}

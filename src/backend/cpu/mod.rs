@@ -1,7 +1,7 @@
 //! Layers' arithmetic on CPUs: BLAS for large products, own kernels where BLAS is far from the limit.
 //!
-//! Kernels are compiled for several instruction sets and chosen at run time by [`has_avx2`], so that one program
-//! serves every node of a cluster.
+//! Kernels are compiled for several instruction sets and chosen at run time by [`isa()`], so that one program serves every
+//! node of a cluster.
 
 pub mod activation;
 pub mod batch_norm;
@@ -10,6 +10,7 @@ mod clock;
 pub mod conv2d;
 pub mod dropout;
 mod finite;
+mod isa;
 pub mod lanes;
 pub mod linear;
 pub mod local_response;
@@ -23,9 +24,12 @@ mod scratch;
 pub mod softmax;
 mod wide;
 
-pub use blas::{blas_threads, one_blas_thread};
+pub use blas::{blas_core, blas_threads, one_blas_thread, start_with_known_core};
 pub use clock::{Clock, Timed};
 pub use finite::{finite, odd};
+#[cfg(test)]
+pub(crate) use isa::tests::with_each_set;
+pub use isa::{Isa, choice, isa};
 pub use marks::mark_bytes;
 pub use peak::peak_flops;
 pub use prefetch::{prefetch, prefetch_line};
@@ -89,14 +93,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether this machine has AVX2 and fused multiply-add.
-#[cfg(target_arch = "x86_64")]
+/// Whether the kernels use AVX2 and fused multiply-add.
 pub fn has_avx2() -> bool {
-    std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma")
-}
-
-/// Whether this machine has AVX2 and fused multiply-add.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn has_avx2() -> bool {
-    false
+    isa() >= Isa::Avx2
 }

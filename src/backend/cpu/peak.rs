@@ -1,10 +1,12 @@
 //! The most that a core can do, to tell how far from it a kernel is.
-#![allow(unsafe_code)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use super::linear;
+use super::isa::Vectors;
+#[cfg(target_arch = "x86_64")]
+use super::isa::{Avx2, Avx512};
+use super::{Work, linear};
 
 /// Time of one trial, short enough to fall between two disturbances.
 const TRIAL: Duration = Duration::from_millis(4);
@@ -13,7 +15,7 @@ const TRIALS: usize = 12;
 const SIDE: usize = 384;
 
 /// FLOP/s of this core in single precision: the best of several trials of products and sums that stay in registers, or
-/// of BLAS where that does better (it knows wider vectors than these kernels). Takes a tenth of a second.
+/// of BLAS where that does better. Takes a tenth of a second.
 pub fn peak_flops() -> f64 {
     let (x, mut y) = (vec![0.5f32; SIDE * SIDE], vec![0.0f32; SIDE * SIDE]);
     let g = linear::Geometry {
@@ -46,10 +48,13 @@ const ROUNDS: usize = 1000;
 /// Multiplies and adds in registers; gives the FLOP done.
 fn registers() -> f64 {
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() {
-        // SAFETY: the instructions were just found to be there.
-        unsafe { registers_avx2() };
-        return (2 * 8 * STRANDS * ROUNDS) as f64;
+    {
+        if let Some(isa) = Avx512::here() {
+            return turns(isa);
+        }
+        if let Some(isa) = Avx2::here() {
+            return turns(isa);
+        }
     }
     let mut strands = black_box([1.0f32; 4 * STRANDS]);
     for _ in 0..ROUNDS {
@@ -59,18 +64,30 @@ fn registers() -> f64 {
     (2 * 4 * STRANDS * ROUNDS) as f64
 }
 
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn registers_avx2() {
-    use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps};
-    let mut strands = [_mm256_set1_ps(black_box(1.0)); STRANDS];
-    let (a, b) = (_mm256_set1_ps(0.999), _mm256_set1_ps(0.001));
-    for _ in 0..ROUNDS {
-        for strand in &mut strands {
-            *strand = _mm256_fmadd_ps(*strand, a, b);
+fn turns<I: Vectors>(isa: I) -> f64 {
+    isa.run(Turns(isa));
+    (2 * I::LANES * STRANDS * ROUNDS) as f64
+}
+
+struct Turns<I>(I);
+
+impl<I: Vectors> Work for Turns<I> {
+    #[inline(always)]
+    fn run(self) {
+        let isa = self.0;
+        let mut strands = [isa.splat(black_box(1.0)); STRANDS];
+        let (a, b) = (isa.splat(0.999), isa.splat(0.001));
+        for _ in 0..ROUNDS {
+            for strand in &mut strands {
+                *strand = isa.mul_add(*strand, a, b);
+            }
         }
+        let mut sum = strands[0];
+        for strand in &strands[1..] {
+            sum = isa.add(sum, *strand);
+        }
+        black_box(isa.across(sum));
     }
-    black_box(strands);
 }
 
 #[cfg(test)]

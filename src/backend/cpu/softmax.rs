@@ -1,5 +1,6 @@
 //! Softmax with cross-entropy over `z: (n, classes)`; safe for logits of any finite size.
-#![allow(unsafe_code)]
+
+use super::wide;
 
 /// What a batch of predictions adds up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -66,23 +67,7 @@ pub fn cross_entropy(z: &mut [f32], labels: &[u32], scale: f32) -> Tally {
 
 /// Replaces each value, none above zero, by its exponential.
 fn exp_all(values: &mut [f32]) {
-    #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() {
-        // SAFETY: the instructions were just found to be there.
-        return unsafe { exp_all_avx2(values) };
-    }
-    exp_all_anywhere(values);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn exp_all_avx2(values: &mut [f32]) {
-    exp_all_anywhere(values);
-}
-
-#[inline(always)]
-fn exp_all_anywhere(values: &mut [f32]) {
-    values.iter_mut().for_each(|x| *x = exp(*x));
+    wide(|| values.iter_mut().for_each(|x| *x = exp(*x)));
 }
 
 /// `eˣ` for x ≤ 0 to 2 units in the last place, in a form that compilers turn into vectors; below −87 it stays at 1e-38.

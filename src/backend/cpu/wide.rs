@@ -1,5 +1,8 @@
-//! Work compiled once for AVX2 and once for any machine: plain loops that the compiler turns into wide vectors.
-#![allow(unsafe_code)]
+//! Work compiled for each set of vector instructions and for any machine: plain loops that the compiler turns into wide
+//! vectors.
+
+#[cfg(target_arch = "x86_64")]
+use super::isa::{Avx2, Avx512, Vectors};
 
 /// Something to do: a closure of one short loop, or, for anything longer, a type whose `run` is `#[inline(always)]`,
 /// because closures beyond a few hundred instructions are compiled for any machine only.
@@ -17,19 +20,17 @@ impl<F: FnOnce()> Work for F {
 
 /// Does `work` with the widest vectors that this machine has.
 ///
-/// Both versions give the same bits: the compiler fuses no multiplication with an addition unless told to.
+/// All versions give the same bits: the compiler fuses no multiplication with an addition unless told to.
 #[inline(always)]
 pub fn wide(work: impl Work) {
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() {
-        // SAFETY: the instructions were just found to be there.
-        return unsafe { with_avx2(work) };
+    {
+        if let Some(isa) = Avx512::here() {
+            return isa.run(work);
+        }
+        if let Some(isa) = Avx2::here() {
+            return isa.run(work);
+        }
     }
-    work.run();
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn with_avx2(work: impl Work) {
     work.run();
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::disk::Disk;
-use crate::backend::cpu::{blas_threads, has_avx2};
+use crate::backend::cpu::{Isa, blas_core, blas_threads, isa};
 use crate::comm::parameter;
 
 /// One host.
@@ -18,14 +18,16 @@ pub struct Host {
     pub cpu: String,
     /// Cores (with two threads on a core: threads) that are in use.
     pub cores: usize,
-    /// Whether the kernels' wide vectors are there: AVX2 with fused multiply-add.
-    pub avx2: bool,
-    /// Whether it has AVX-512, which BLAS uses.
-    pub avx512: bool,
+    /// The set of vector instructions that the kernels use, and the largest that the machine has.
+    pub isa: (String, String),
+    /// Whether the kernels use vectors at all.
+    pub vectors: bool,
     /// Processes that wanted to run, averaged over the last minute.
     pub load: f64,
     /// Threads of BLAS in each rank.
     pub blas_threads: usize,
+    /// The core that BLAS takes this one for.
+    pub blas_core: String,
     /// Bytes of memory.
     pub memory: u64,
     /// Bytes of it that are free or can be made so.
@@ -69,10 +71,11 @@ impl Host {
                 .filter(|line| line.starts_with("processor"))
                 .count()
                 .max(1),
-            avx2: has_avx2(),
-            avx512: entry(&cpu, "flags").is_some_and(|all| all.split(' ').any(|f| f == "avx512f")),
+            isa: (isa().to_string(), Isa::found().to_string()),
+            vectors: isa() > Isa::Portable,
             load: number(&text("/proc/loadavg"), "").unwrap_or(0.0),
             blas_threads: blas_threads(),
+            blas_core: blas_core(),
             memory: kib("MemTotal:"),
             available: kib("MemAvailable:"),
             budget: crate::train::available(),

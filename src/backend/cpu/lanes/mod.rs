@@ -1,36 +1,16 @@
-//! Eight samples side by side in the lanes of vectors: planes of `(channels, rows, columns, 8)`.
+//! Samples side by side in the lanes of vectors, eight or sixteen: planes of `(channels, rows, columns, lanes)`.
 //!
 //! In this layout every pixel is a vector, so that no image is too narrow for vectors and every kernel, stride and
-//! padding runs at full width. [`Stack`] takes small layers through it, eight samples at a time.
+//! padding runs at full width. [`Stack`] takes small layers through it, a vector's samples at a time.
 
 mod activation;
+mod layers;
 pub(super) mod pack;
 mod pool;
 mod stack;
 
 pub(super) use activation::mask;
 pub use stack::{Op, Stack};
-
-/// Samples in a vector.
-pub(super) const LANES: usize = 8;
-
-/// One pixel of eight samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C, align(32))]
-pub struct Eight(pub(super) [f32; LANES]);
-
-impl Eight {
-    /// Lane by lane.
-    #[inline(always)]
-    fn map2(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
-        Self(std::array::from_fn(|lane| f(self.0[lane], other.0[lane])))
-    }
-
-    /// Sum of the lanes.
-    pub(super) fn sum(self) -> f32 {
-        self.0.iter().sum()
-    }
-}
 
 /// Where the pixels of a sample's planes lie: perhaps apart, within a frame of zeros.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,16 +1,17 @@
 //! Samples into lanes, and back.
-#![allow(unsafe_code)]
 
-#[cfg(target_arch = "x86_64")]
-use std::arch::x86_64::*;
+use super::super::isa::{Vectors, floats, floats_mut};
+use super::super::{Input, Work};
+use super::Planes;
 
-use super::super::{Input, Work, wide};
-use super::{Eight, LANES, Planes};
+/// Samples and pixels that are turned round together.
+const SQUARE: usize = 8;
 
-/// Puts up to eight samples into lanes; lanes without a sample become zero. What the samples do not cover is left.
-pub fn pack(planes: &Planes, samples: Input, to: &mut [Eight]) {
+/// Puts a vector's samples into lanes; lanes without a sample become zero. What the samples do not cover is left.
+pub fn pack<I: Vectors>(isa: I, planes: &Planes, samples: Input, to: &mut [I::Vector]) {
     match samples {
-        Input::Floats(values) => wide(Pack {
+        Input::Floats(values) => isa.run(Pack {
+            isa,
             planes,
             values,
             scale: |value: f32| value,
@@ -20,7 +21,8 @@ pub fn pack(planes: &Planes, samples: Input, to: &mut [Eight]) {
             pixels,
             factor,
             shift,
-        } => wide(Pack {
+        } => isa.run(Pack {
+            isa,
             planes,
             values: pixels,
             scale: |pixel: u8| f32::from(pixel) * factor + shift,
@@ -29,18 +31,20 @@ pub fn pack(planes: &Planes, samples: Input, to: &mut [Eight]) {
     }
 }
 
-struct Pack<'a, T, F> {
+struct Pack<'a, I: Vectors, T, F> {
+    isa: I,
     planes: &'a Planes,
     values: &'a [T],
     scale: F,
-    to: &'a mut [Eight],
+    to: &'a mut [I::Vector],
 }
 
-impl<T: Copy, F: Fn(T) -> f32 + Copy> Work for Pack<'_, T, F> {
+impl<I: Vectors, T: Copy, F: Fn(T) -> f32 + Copy> Work for Pack<'_, I, T, F> {
     #[inline(always)]
     fn run(self) {
         let planes = self.planes;
         let samples = Samples {
+            isa: self.isa,
             values: self.values,
             scale: self.scale,
             count: self.values.len() / planes.sample(),
@@ -75,45 +79,59 @@ impl<T: Copy, F: Fn(T) -> f32 + Copy> Work for Pack<'_, T, F> {
     }
 }
 
-/// At most eight samples in memory, a stride apart.
+/// At most a vector's samples in memory, a stride apart.
 #[derive(Clone, Copy)]
-struct Samples<'a, T, F> {
+struct Samples<'a, I, T, F> {
+    isa: I,
     values: &'a [T],
     scale: F,
     count: usize,
     stride: usize,
 }
 
-impl<T: Copy, F: Fn(T) -> f32 + Copy> Samples<'_, T, F> {
+impl<I: Vectors, T: Copy, F: Fn(T) -> f32 + Copy> Samples<'_, I, T, F> {
     /// Puts neighbouring values of each sample, from `first` on, into lanes.
     #[inline(always)]
-    fn row(self, first: usize, to: &mut [Eight]) {
+    fn row(self, first: usize, to: &mut [I::Vector]) {
         let len = to.len();
-        if len < LANES {
+        if len < SQUARE {
             for (i, to) in to.iter_mut().enumerate() {
-                *to = Eight::default();
-                let lanes = to.0.iter_mut().take(self.count).enumerate();
+                *to = I::Vector::default();
+                let lanes = to.as_mut().iter_mut().take(self.count).enumerate();
                 lanes.for_each(|(s, to)| {
                     *to = (self.scale)(self.values[s * self.stride + first + i]);
                 });
             }
             return;
         }
+        let to = floats_mut::<I>(to);
         // The last step overlaps the one before instead of going by single values.
-        for at in (0..len).step_by(LANES).map(|at| at.min(len - LANES)) {
-            let mut rows = [Eight::default(); LANES];
-            for (s, row) in rows.iter_mut().enumerate().take(self.count) {
-                let from = &self.values[s * self.stride + first + at..][..LANES];
-                *row = Eight(std::array::from_fn(|i| (self.scale)(from[i])));
+        for at in (0..len).step_by(SQUARE).map(|at| at.min(len - SQUARE)) {
+            for lane in (0..I::LANES).step_by(SQUARE) {
+                let mut rows = [[0.0; SQUARE]; SQUARE];
+                for (s, row) in (lane..self.count).zip(&mut rows) {
+                    let from = &self.values[s * self.stride + first + at..][..SQUARE];
+                    for (to, value) in row.iter_mut().zip(from) {
+                        *to = (self.scale)(*value);
+                    }
+                }
+                for (i, column) in self.isa.transpose(&rows).iter().enumerate() {
+                    to[(at + i) * I::LANES + lane..][..SQUARE].copy_from_slice(column);
+                }
             }
-            to[at..][..LANES].copy_from_slice(&transpose(rows));
         }
     }
 }
 
 /// Takes vectors apart into neighbouring values of `count` samples, a stride apart.
-pub fn unpack(from: &[Eight], (count, stride): (usize, usize), to: &mut [f32]) {
-    wide(Unpack {
+pub fn unpack<I: Vectors>(
+    isa: I,
+    from: &[I::Vector],
+    (count, stride): (usize, usize),
+    to: &mut [f32],
+) {
+    isa.run(Unpack {
+        isa,
         from,
         count,
         stride,
@@ -121,75 +139,38 @@ pub fn unpack(from: &[Eight], (count, stride): (usize, usize), to: &mut [f32]) {
     });
 }
 
-struct Unpack<'a> {
-    from: &'a [Eight],
+struct Unpack<'a, I: Vectors> {
+    isa: I,
+    from: &'a [I::Vector],
     count: usize,
     stride: usize,
     to: &'a mut [f32],
 }
 
-impl Work for Unpack<'_> {
+impl<I: Vectors> Work for Unpack<'_, I> {
     #[inline(always)]
     fn run(self) {
         let len = self.from.len();
-        if len < LANES {
+        if len < SQUARE {
             for (i, from) in self.from.iter().enumerate() {
-                for (s, value) in from.0.iter().enumerate().take(self.count) {
+                for (s, value) in from.as_ref().iter().enumerate().take(self.count) {
                     self.to[s * self.stride + i] = *value;
                 }
             }
             return;
         }
-        for at in (0..len).step_by(LANES).map(|at| at.min(len - LANES)) {
-            let rows = self.from[at..][..LANES].first_chunk().expect("eight");
-            for (s, row) in transpose(*rows).iter().enumerate().take(self.count) {
-                self.to[s * self.stride + at..][..LANES].copy_from_slice(&row.0);
+        let from = floats::<I>(self.from);
+        for at in (0..len).step_by(SQUARE).map(|at| at.min(len - SQUARE)) {
+            for lane in (0..self.count).step_by(SQUARE) {
+                let mut rows = [[0.0; SQUARE]; SQUARE];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    row.copy_from_slice(&from[(at + i) * I::LANES + lane..][..SQUARE]);
+                }
+                let columns = self.isa.transpose(&rows);
+                for (s, column) in (lane..self.count).zip(&columns) {
+                    self.to[s * self.stride + at..][..SQUARE].copy_from_slice(column);
+                }
             }
         }
     }
-}
-
-/// Rows to columns.
-#[inline(always)]
-fn transpose(rows: [Eight; LANES]) -> [Eight; LANES] {
-    #[cfg(target_arch = "x86_64")]
-    if super::super::has_avx2() {
-        let rows = rows.map(|row| {
-            // SAFETY: AVX was just found, and the row is aligned to its size.
-            unsafe { _mm256_load_ps(row.0.as_ptr()) }
-        });
-        // SAFETY: AVX2 was just found.
-        return unsafe { transpose_avx2(rows) }.map(|column| {
-            let mut to = Eight::default();
-            // SAFETY: as above.
-            unsafe { _mm256_store_ps(to.0.as_mut_ptr(), column) };
-            to
-        });
-    }
-    std::array::from_fn(|i| Eight(std::array::from_fn(|s| rows[s].0[i])))
-}
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-fn transpose_avx2(r: [__m256; LANES]) -> [__m256; LANES] {
-    let mut pairs = r;
-    for i in 0..4 {
-        pairs[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        pairs[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    let mut fours = pairs;
-    for i in [0, 4] {
-        let (low, high) = ((pairs[i], pairs[i + 2]), (pairs[i + 1], pairs[i + 3]));
-        fours[i] = _mm256_shuffle_ps::<0x44>(low.0, low.1);
-        fours[i + 1] = _mm256_shuffle_ps::<0xee>(low.0, low.1);
-        fours[i + 2] = _mm256_shuffle_ps::<0x44>(high.0, high.1);
-        fours[i + 3] = _mm256_shuffle_ps::<0xee>(high.0, high.1);
-    }
-    let mut columns = fours;
-    for i in 0..4 {
-        columns[i] = _mm256_permute2f128_ps::<0x20>(fours[i], fours[i + 4]);
-        columns[i + 4] = _mm256_permute2f128_ps::<0x31>(fours[i], fours[i + 4]);
-    }
-    columns
 }

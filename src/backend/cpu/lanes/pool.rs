@@ -1,48 +1,86 @@
 //! Pooling in lanes: every pixel is a vector, so that windows need no shuffles.
 //!
 //! What is read has no frame; what is written lies in any planes.
+#![allow(unsafe_code)]
 
+use super::super::Work;
+use super::super::isa::Vectors;
 use super::super::pool::Geometry;
-use super::super::{Work, wide};
-use super::activation::kept;
-use super::{Eight, LANES, Planes};
+use super::Planes;
 
 /// `y = Σ x / k²` over each window.
-pub(super) fn average(g: Geometry, x: &[Eight], y: (&mut [Eight], &Planes)) {
-    wide(Average { g, x, y });
+pub(super) fn average<I: Vectors>(
+    isa: I,
+    g: Geometry,
+    x: &[I::Vector],
+    y: (&mut [I::Vector], &Planes),
+) {
+    isa.run(Average { isa, g, x, y });
 }
 
 /// `dx` from `dy`; where there are bits, only what they keep.
-pub(super) fn average_back(
+pub(super) fn average_back<I: Vectors>(
+    isa: I,
     g: Geometry,
-    dy: &[Eight],
-    dx: (&mut [Eight], &Planes),
-    bits: Option<&[u8]>,
+    dy: &[I::Vector],
+    dx: (&mut [I::Vector], &Planes),
+    bits: Option<&[I::Bits]>,
 ) {
-    wide(AverageBack { g, dy, dx, bits });
+    isa.run(AverageBack {
+        isa,
+        g,
+        dy,
+        dx,
+        bits,
+    });
 }
 
 /// Maxima; `places` take which cell of its window each was.
-pub(super) fn max(g: Geometry, x: &[Eight], y: (&mut [Eight], &Planes), places: &mut [u8]) {
-    wide(Max { g, x, y, places });
+pub(super) fn max<I: Vectors>(
+    isa: I,
+    g: Geometry,
+    x: &[I::Vector],
+    y: (&mut [I::Vector], &Planes),
+    places: &mut [u8],
+) {
+    isa.run(Max {
+        isa,
+        g,
+        x,
+        y,
+        places,
+    });
 }
 
 /// `dx` from `dy`: each output gives `dy` to the place of its maximum.
-pub(super) fn max_back(g: Geometry, places: &[u8], dy: &[Eight], dx: (&mut [Eight], &Planes)) {
-    wide(MaxBack { g, places, dy, dx });
-}
-
-struct Average<'a> {
+pub(super) fn max_back<I: Vectors>(
+    isa: I,
     g: Geometry,
-    x: &'a [Eight],
-    y: (&'a mut [Eight], &'a Planes),
+    places: &[u8],
+    dy: &[I::Vector],
+    dx: (&mut [I::Vector], &Planes),
+) {
+    isa.run(MaxBack {
+        isa,
+        g,
+        places,
+        dy,
+        dx,
+    });
 }
 
-impl Work for Average<'_> {
+struct Average<'a, I: Vectors> {
+    isa: I,
+    g: Geometry,
+    x: &'a [I::Vector],
+    y: (&'a mut [I::Vector], &'a Planes),
+}
+
+impl<I: Vectors> Work for Average<'_, I> {
     #[inline(always)]
     fn run(self) {
-        let (g, (y, to)) = (self.g, self.y);
-        let share = 1.0 / (g.k * g.k) as f32;
+        let (isa, g, (y, to)) = (self.isa, self.g, self.y);
+        let share = isa.splat(1.0 / (g.k * g.k) as f32);
         for (c, x) in self.x.chunks_exact(g.h * g.w).enumerate() {
             for oy in 0..g.oh() {
                 let y = &mut y[to.row(c, oy)];
@@ -50,37 +88,39 @@ impl Work for Average<'_> {
                     let (upper, lower) = x[2 * oy * g.w..][..2 * g.w].split_at(g.w);
                     let (upper, lower) = (upper.as_chunks::<2>().0, lower.as_chunks::<2>().0);
                     for (y, (a, b)) in y.iter_mut().zip(upper.iter().zip(lower)) {
-                        let sum = plus(plus(a[0], a[1]), plus(b[0], b[1]));
-                        *y = scaled(sum, share);
+                        let upper = isa.add(isa.load(&a[0]), isa.load(&a[1]));
+                        let lower = isa.add(isa.load(&b[0]), isa.load(&b[1]));
+                        isa.store(y, isa.mul(isa.add(upper, lower), share));
                     }
                     continue;
                 }
                 for (ox, y) in y.iter_mut().enumerate() {
-                    let mut sum = Eight::default();
+                    let mut sum = isa.splat(0.0);
                     for iy in g.window(oy, g.h) {
                         for x in &x[iy * g.w..][g.window(ox, g.w)] {
-                            sum = plus(sum, *x);
+                            sum = isa.add(sum, isa.load(x));
                         }
                     }
-                    *y = scaled(sum, share);
+                    isa.store(y, isa.mul(sum, share));
                 }
             }
         }
     }
 }
 
-struct AverageBack<'a> {
+struct AverageBack<'a, I: Vectors> {
+    isa: I,
     g: Geometry,
-    dy: &'a [Eight],
-    dx: (&'a mut [Eight], &'a Planes),
-    bits: Option<&'a [u8]>,
+    dy: &'a [I::Vector],
+    dx: (&'a mut [I::Vector], &'a Planes),
+    bits: Option<&'a [I::Bits]>,
 }
 
-impl Work for AverageBack<'_> {
+impl<I: Vectors> Work for AverageBack<'_, I> {
     #[inline(always)]
     fn run(self) {
-        let (g, (dx, to)) = (self.g, self.dx);
-        let share = 1.0 / (g.k * g.k) as f32;
+        let (isa, g, (dx, to)) = (self.isa, self.g, self.dx);
+        let share = isa.splat(1.0 / (g.k * g.k) as f32);
         for (c, dy) in self.dy.chunks_exact(g.oh() * g.ow()).enumerate() {
             for iy in 0..g.h {
                 let dx = &mut dx[to.row(c, iy)];
@@ -93,113 +133,105 @@ impl Work for AverageBack<'_> {
                     let dy = &dy[iy / 2 * g.ow()..][..g.ow()];
                     let pairs = dx.as_chunks_mut::<2>().0.iter_mut();
                     let bits = bits.as_chunks::<2>().0;
-                    for ((dx, dy), bits) in pairs.zip(dy).zip(bits) {
-                        let dy = scaled(*dy, share);
-                        *dx = [kept(dy, bits[0]), kept(dy, bits[1])];
+                    for (([left, right], dy), bits) in pairs.zip(dy).zip(bits) {
+                        let dy = isa.mul(isa.load(dy), share);
+                        isa.store(left, isa.keep(dy, bits[0]));
+                        isa.store(right, isa.keep(dy, bits[1]));
                     }
-                    dx[2 * g.ow()..].fill(Eight::default());
+                    dx[2 * g.ow()..].fill(I::Vector::default());
                     continue;
                 }
                 let above = g.over(iy, g.oh());
                 for (ix, dx) in dx.iter_mut().step_by(to.step).enumerate() {
-                    let mut sum = Eight::default();
+                    let mut sum = isa.splat(0.0);
                     for oy in above.clone() {
                         for dy in &dy[oy * g.ow()..][g.over(ix, g.ow())] {
-                            sum = plus(sum, *dy);
+                            sum = isa.add(sum, isa.load(dy));
                         }
                     }
-                    *dx = scaled(sum, share);
+                    sum = isa.mul(sum, share);
                     if let Some(bits) = bits.get(ix) {
-                        *dx = kept(*dx, *bits);
+                        sum = isa.keep(sum, *bits);
                     }
+                    isa.store(dx, sum);
                 }
             }
         }
     }
 }
 
-struct Max<'a> {
+struct Max<'a, I: Vectors> {
+    isa: I,
     g: Geometry,
-    x: &'a [Eight],
-    y: (&'a mut [Eight], &'a Planes),
+    x: &'a [I::Vector],
+    y: (&'a mut [I::Vector], &'a Planes),
     places: &'a mut [u8],
 }
 
-impl Work for Max<'_> {
+impl<I: Vectors> Work for Max<'_, I> {
     #[inline(always)]
     fn run(self) {
-        let (g, (y, to)) = (self.g, self.y);
-        let mut places = self.places.as_chunks_mut::<LANES>().0.iter_mut();
+        let (isa, g, (y, to)) = (self.isa, self.g, self.y);
+        let mut places = self.places.chunks_exact_mut(I::LANES);
         for (c, x) in self.x.chunks_exact(g.h * g.w).enumerate() {
             for oy in 0..g.oh() {
                 for (ox, y) in y[to.row(c, oy)].iter_mut().enumerate() {
                     let (rows, columns) = (g.window(oy, g.h), g.window(ox, g.w));
                     // A window full of −∞ has its maximum in its first cell, which is not padding.
-                    let (mut best, mut cells) = ([f32::NEG_INFINITY; LANES], [0u32; LANES]);
+                    let mut best = (isa.splat(f32::NEG_INFINITY), isa.splat(0.0));
                     for (p, iy) in rows.enumerate() {
                         let row = &x[iy * g.w..][columns.clone()];
                         for (q, x) in row.iter().enumerate() {
-                            let cell = (p * columns.len() + q) as u32;
-                            for lane in 0..LANES {
-                                let x = x.0[lane];
-                                let take = (x > best[lane]) | x.is_nan();
-                                best[lane] = if take { x } else { best[lane] };
-                                cells[lane] = if take { cell } else { cells[lane] };
-                            }
+                            let cell = (p * columns.len() + q) as f32;
+                            best = isa.larger(best, (isa.load(x), isa.splat(cell)));
                         }
                     }
-                    *y = Eight(best);
+                    isa.store(y, best.0);
                     let places = places.next().expect("a place for each output");
-                    *places = cells.map(|cell| cell as u8);
+                    let mut cells = I::Vector::default();
+                    isa.store(&mut cells, best.1);
+                    for (place, cell) in places.iter_mut().zip(cells.as_ref()) {
+                        *place = *cell as u8;
+                    }
                 }
             }
         }
     }
 }
 
-struct MaxBack<'a> {
+struct MaxBack<'a, I: Vectors> {
+    isa: I,
     g: Geometry,
     places: &'a [u8],
-    dy: &'a [Eight],
-    dx: (&'a mut [Eight], &'a Planes),
+    dy: &'a [I::Vector],
+    dx: (&'a mut [I::Vector], &'a Planes),
 }
 
-impl Work for MaxBack<'_> {
+impl<I: Vectors> Work for MaxBack<'_, I> {
     #[inline(always)]
     fn run(self) {
-        let (g, (dx, to)) = (self.g, self.dx);
-        let mut outputs = self.dy.iter().zip(self.places.as_chunks::<LANES>().0);
+        let (isa, g, (dx, to)) = (self.isa, self.g, self.dx);
+        let mut outputs = self.dy.iter().zip(self.places.chunks_exact(I::LANES));
         for c in 0..g.c {
             for iy in 0..g.h {
                 let row = dx[to.row(c, iy)].iter_mut().step_by(to.step);
-                row.for_each(|dx| *dx = Eight::default());
+                row.for_each(|dx| *dx = I::Vector::default());
             }
             for (oy, ox) in (0..g.oh()).flat_map(|oy| (0..g.ow()).map(move |ox| (oy, ox))) {
                 let (rows, columns) = (g.window(oy, g.h), g.window(ox, g.w));
                 let (dy, places) = outputs.next().expect("a place for each output");
-                let places = places.map(u32::from);
+                // SAFETY: there is a byte for each lane.
+                let places = unsafe { isa.load_bytes(places.as_ptr()) };
+                let dy = isa.load(dy);
                 for (p, iy) in rows.enumerate() {
                     for (q, ix) in columns.clone().enumerate() {
-                        let cell = (p * columns.len() + q) as u32;
+                        let cell = isa.splat((p * columns.len() + q) as f32);
                         let dx = &mut dx[to.place(c, iy, ix)];
-                        let taken = Eight(std::array::from_fn(|lane| {
-                            let here = places[lane] == cell;
-                            if here { dy.0[lane] } else { 0.0 }
-                        }));
-                        *dx = plus(*dx, taken);
+                        let taken = isa.where_equal(places, cell, dy);
+                        isa.store(dx, isa.add(isa.load(dx), taken));
                     }
                 }
             }
         }
     }
-}
-
-#[inline(always)]
-fn plus(a: Eight, b: Eight) -> Eight {
-    a.map2(b, |a, b| a + b)
-}
-
-#[inline(always)]
-fn scaled(x: Eight, factor: f32) -> Eight {
-    Eight(x.0.map(|x| x * factor))
 }

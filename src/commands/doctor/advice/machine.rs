@@ -99,15 +99,14 @@ pub(super) fn cpu(facts: &Facts, out: &mut Section) {
         "model",
         said(facts, |host| format!("{}, {} cores", host.cpu, host.cores)),
     );
-    let vectors = said(facts, |host| {
-        let wide = if host.avx512 { ", AVX-512 in BLAS" } else { "" };
-        let fused = if host.avx2 { "AVX2 and FMA" } else { "none" };
-        format!("{fused}{wide}")
+    let vectors = said(facts, |host| match &host.isa {
+        (used, found) if used == found => used.clone(),
+        (used, found) => format!("{used}, as PHALANX_ISA asks; the machine has {found}"),
     });
-    if facts.hosts.iter().all(|host| host.avx2) {
+    if facts.hosts.iter().all(|host| host.vectors) {
         out.good("vectors", vectors);
     } else {
-        let advice = "phalanx's kernels are made for AVX2: they run several times slower here; choose nodes with it (Slurm: --constraint)";
+        let advice = "phalanx's kernels are made for AVX2 and AVX-512: they run several times slower here; choose nodes with them (Slurm: --constraint)";
         out.note("vectors", vectors, advice);
     }
     peak(facts, out);
@@ -137,8 +136,8 @@ fn blas(facts: &Facts, out: &mut Section) {
     let most = facts.hosts.iter().map(|host| host.blas_threads).max();
     let most = most.unwrap_or(1);
     let value = said(facts, |host| match host.blas_threads {
-        1 => "1 thread a rank".into(),
-        n => format!("{n} threads a rank"),
+        1 => format!("1 thread a rank, made for {}", host.blas_core),
+        n => format!("{n} threads a rank, made for {}", host.blas_core),
     });
     let cores = facts.ranks.iter().map(|rank| rank.cores);
     if most > 1 && most as f64 > cores.fold(f64::INFINITY, f64::min) {

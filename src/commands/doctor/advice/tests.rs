@@ -22,8 +22,9 @@ fn host(name: &str) -> Host {
         name: name.into(),
         cpu: "A processor".into(),
         cores: 4,
-        avx2: true,
-        avx512: false,
+        isa: ("AVX2".into(), "AVX2".into()),
+        vectors: true,
+        blas_core: "Haswell".into(),
         load: 0.5,
         blas_threads: 1,
         memory: 32 << 30,
@@ -300,7 +301,11 @@ fn shared_memory_that_is_small_or_on_disk_is_noted() {
 
 #[test]
 fn slow_processors_are_noted() {
-    noted(|f| f.hosts[0].avx2 = false, "vectors", ["none", "AVX2"]);
+    noted(
+        |f| f.hosts[0].vectors = false,
+        "vectors",
+        ["AVX2", "AVX-512"],
+    );
     noted(
         |f| f.ranks[1].gflops = 40.0,
         "peak",

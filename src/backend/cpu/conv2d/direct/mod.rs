@@ -1,55 +1,55 @@
-//! Convolution by its own loops on AVX2, for few channels, where BLAS spends more time on packing than on products.
+//! Convolution by its own loops on vectors, for few channels, where BLAS spends more time on packing than on products.
 //!
-//! Eight samples lie side by side in the lanes of a vector (see [`lanes`](super::super::lanes)). So every kernel,
-//! stride and padding runs at full width, and a batch that is no multiple of eight costs as much as the next one that
-//! is. [`Group`] works on samples that lie so already; the passes here bring them into that order, eight at a time, in
+//! As many samples as a vector has lanes lie side by side (see [`lanes`](super::super::lanes)). So every kernel, stride
+//! and padding runs at full width, and a batch that is no multiple of that costs as much as the next one that is.
+//! [`Group`] works on samples that lie so already; the passes here bring them into that order, a vector's at a time, in
 //! scratch memory.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 
-#![allow(unsafe_code)]
-
-#[cfg(not(target_arch = "x86_64"))]
-mod elsewhere;
-#[cfg(target_arch = "x86_64")]
 mod group;
-#[cfg(target_arch = "x86_64")]
 mod points;
-#[cfg(target_arch = "x86_64")]
 mod rows;
-#[cfg(target_arch = "x86_64")]
+mod transforms;
 mod weights;
-#[cfg(target_arch = "x86_64")]
 mod window;
 
-#[cfg(target_arch = "x86_64")]
 pub(in super::super) use group::Group;
 
-#[cfg(not(target_arch = "x86_64"))]
-pub(in super::super) use elsewhere::Group;
-
-use super::super::lanes::LANES;
+use super::super::isa::Vectors;
+#[cfg(target_arch = "x86_64")]
+use super::super::isa::{Avx2, Avx512};
+use super::super::{Isa, Work, isa};
 use super::{Geometry, Pass};
+use window::Window;
 
-/// Floats of memory beyond which the planes of eight samples are far from any cache.
+/// Floats of memory beyond which the planes of a vector's samples are far from any cache.
 const MOST: usize = 1 << 22;
 
 /// Whether these loops can do this pass here.
 pub(super) fn can(g: &Geometry, pass: Pass) -> bool {
-    cfg!(target_arch = "x86_64") && super::super::has_avx2() && memory(g, pass) <= MOST
+    isa() > Isa::Portable && memory(g, pass) <= MOST
 }
 
 /// Floats needed by this pass.
 pub(super) fn memory(g: &Geometry, pass: Pass) -> usize {
-    let padded = g.ci * (g.h + 2 * g.pad) * (g.w + 2 * g.pad) * LANES;
+    let lanes = lanes();
+    let padded = g.ci * (g.h + 2 * g.pad) * (g.w + 2 * g.pad) * lanes;
+    let weights = g.weights().next_multiple_of(lanes);
     match pass {
-        Pass::Forward => room(g.weights()) + padded,
-        Pass::GradParams => padded + (g.outputs() + g.weights()) * LANES,
-        Pass::GradInput => room(g.weights()) + g.co * (g.h + g.kh - 1) * (g.w + g.kw - 1) * LANES,
+        Pass::Forward => weights + padded,
+        Pass::GradParams => padded + (g.outputs() + g.weights()) * lanes,
+        Pass::GradInput => weights + g.co * (g.h + g.kh - 1) * (g.w + g.kw - 1) * lanes,
     }
 }
 
+/// Samples that these loops take at a time.
+fn lanes() -> usize {
+    if isa() >= Isa::Avx512 { 16 } else { 8 }
+}
+
 /// Floats to set aside so that what follows starts on a vector.
-fn room(len: usize) -> usize {
-    len.next_multiple_of(LANES)
+fn room<I: Vectors>(len: usize) -> usize {
+    len.next_multiple_of(I::LANES)
 }
 
 /// `y = x ∗ w + b`.
@@ -61,12 +61,34 @@ pub(super) fn forward(
     y: &mut [f32],
     scratch: &mut [f32],
 ) {
-    assert!(can(g, Pass::Forward) && scratch.len() >= memory(g, Pass::Forward));
+    assert!(scratch.len() >= memory(g, Pass::Forward));
+    slide(&Window::forward(g), x, (w, b), y, scratch);
+}
+
+/// `dx = dy ∗ w`, with the kernel turned round.
+pub(super) fn grad_input(g: &Geometry, dy: &[f32], w: &[f32], dx: &mut [f32], scratch: &mut [f32]) {
+    assert!(scratch.len() >= memory(g, Pass::GradInput));
+    slide(&Window::grad_input(g), dy, (w, &[]), dx, scratch);
+}
+
+/// A window over all samples, by the widest vectors.
+fn slide(
+    window: &Window,
+    from: &[f32],
+    params: (&[f32], &[f32]),
+    to: &mut [f32],
+    scratch: &mut [f32],
+) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: AVX2 and FMA were just found.
-    unsafe {
-        rows::slide(&window::Window::forward(g), x, (w, b), y, scratch)
+    {
+        if let Some(isa) = Avx512::here() {
+            return rows::slide(isa, window, from, params, to, scratch);
+        }
+        if let Some(isa) = Avx2::here() {
+            return rows::slide(isa, window, from, params, to, scratch);
+        }
     }
+    unreachable!("asked before");
 }
 
 /// `dw = Σ dy · x` over samples and pixels.
@@ -77,20 +99,15 @@ pub(super) fn grad_weights(
     dw: &mut [f32],
     scratch: &mut [f32],
 ) {
-    assert!(can(g, Pass::GradParams) && scratch.len() >= memory(g, Pass::GradParams));
+    assert!(scratch.len() >= memory(g, Pass::GradParams));
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: AVX2 and FMA were just found.
-    unsafe {
-        rows::grad_weights(g, x, dy, dw, scratch)
+    {
+        if let Some(isa) = Avx512::here() {
+            return rows::grad_weights(isa, g, x, dy, dw, scratch);
+        }
+        if let Some(isa) = Avx2::here() {
+            return rows::grad_weights(isa, g, x, dy, dw, scratch);
+        }
     }
-}
-
-/// `dx = dy ∗ w`, with the kernel turned round.
-pub(super) fn grad_input(g: &Geometry, dy: &[f32], w: &[f32], dx: &mut [f32], scratch: &mut [f32]) {
-    assert!(can(g, Pass::GradInput) && scratch.len() >= memory(g, Pass::GradInput));
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: AVX2 and FMA were just found.
-    unsafe {
-        rows::slide(&window::Window::grad_input(g), dy, (w, &[]), dx, scratch)
-    }
+    unreachable!("asked before");
 }

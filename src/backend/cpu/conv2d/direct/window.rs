@@ -1,18 +1,20 @@
 //! A window that slides over planes: forward, and backward to the input with the kernel turned round.
 //!
-//! A tile of up to 6 output channels × 2 pixels stays in registers while the window is summed: 12 multiply-adds for 2
-//! vectors of input and 6 weights. Fewer channels take more pixels. Taps that lie in the frame of zeros for all
-//! pixels of a tile are skipped.
+//! A tile of up to 6 output channels × 2 pixels, or 8 × 3 with twice as many registers, stays in registers while the
+//! window is summed: 12 multiply-adds for 2 vectors of input and 6 weights. Fewer channels take more pixels. Taps that
+//! lie in the frame of zeros for all pixels of a tile are skipped.
 #![allow(unsafe_code)]
+// Tiles of registers are indexed: iterators would hide which is which.
+#![allow(clippy::needless_range_loop)]
 
-use std::arch::x86_64::*;
 use std::ops::Range;
 
-use super::super::super::lanes::{Eight, LANES, Planes};
-use super::Geometry;
+use super::super::super::isa::Vectors;
+use super::super::super::lanes::Planes;
+use super::{Geometry, Work};
 
-/// Output channels of the largest tile.
-pub(super) const TILE: usize = 6;
+/// Output channels of the largest tile of all.
+pub(super) const TILE: usize = 8;
 
 /// What slides over what.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +85,10 @@ impl Window {
     }
 
     /// Puts the weights of each tile in the order in which it reads them: `(tiles, taps, outputs of the tile)`.
-    pub(super) fn arrange(&self, w: &[f32], to: &mut [f32]) {
+    pub(super) fn arrange<I: Vectors>(&self, w: &[f32], to: &mut [f32]) {
         let (inputs, outputs) = (self.from.channels, self.out.0);
         let area = self.kernel.0 * self.kernel.1;
-        for (first, count) in tiles(outputs) {
+        for (first, count) in tiles::<I>(outputs) {
             let to = &mut to[first * self.taps()..][..count * self.taps()];
             for (c, to) in to.chunks_exact_mut(count * area).enumerate() {
                 for o in 0..count {
@@ -131,36 +133,54 @@ impl Window {
     ///
     /// # Safety
     /// The pixels must be this window's, `weights` arranged for it, and `out` have room for every channel and pixel.
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) unsafe fn sum(
+    pub(super) unsafe fn sum<I: Vectors>(
         &self,
+        isa: I,
         (first, channels): (usize, usize),
-        (planes, weights, biases): (&[Eight], &[f32], &[f32]),
+        (planes, weights, biases): (&[I::Vector], &[f32], &[f32]),
         pixels: &[Pixel],
-        out: &mut Out,
+        out: Out<I>,
     ) {
         let mut bias = [0.0; TILE];
         let given = biases.iter().skip(first).take(channels);
         bias.iter_mut().zip(given).for_each(|(to, b)| *to = *b);
-        let weights = &weights[first * self.taps()..][..channels * self.taps()];
-        let work: Work = (planes, weights, &bias);
-        // SAFETY: as promised.
-        unsafe {
+        let chunk = Chunk {
+            isa,
+            window: self,
+            planes,
+            weights: &weights[first * self.taps()..][..channels * self.taps()],
+            bias: &bias,
+            pixels,
+            out,
+        };
+        if I::REGISTERS < 32 {
             match channels {
-                1 => chunk::<1, 8>(self, work, pixels, out),
-                2 => chunk::<2, 6>(self, work, pixels, out),
-                3 => chunk::<3, 4>(self, work, pixels, out),
-                4 => chunk::<4, 3>(self, work, pixels, out),
-                5 => chunk::<5, 2>(self, work, pixels, out),
-                _ => chunk::<TILE, 2>(self, work, pixels, out),
+                1 => isa.run(Sums::<I, 1, 8>(chunk)),
+                2 => isa.run(Sums::<I, 2, 6>(chunk)),
+                3 => isa.run(Sums::<I, 3, 4>(chunk)),
+                4 => isa.run(Sums::<I, 4, 3>(chunk)),
+                5 => isa.run(Sums::<I, 5, 2>(chunk)),
+                _ => isa.run(Sums::<I, 6, 2>(chunk)),
+            }
+        } else {
+            match channels {
+                1 => isa.run(Sums::<I, 1, 10>(chunk)),
+                2 => isa.run(Sums::<I, 2, 8>(chunk)),
+                3 => isa.run(Sums::<I, 3, 7>(chunk)),
+                4 => isa.run(Sums::<I, 4, 5>(chunk)),
+                5 => isa.run(Sums::<I, 5, 4>(chunk)),
+                6 => isa.run(Sums::<I, 6, 4>(chunk)),
+                7 => isa.run(Sums::<I, 7, 3>(chunk)),
+                _ => isa.run(Sums::<I, 8, 3>(chunk)),
             }
         }
     }
 }
 
 /// The tiles of output channels: first one and number, as even as can be.
-pub(super) fn tiles(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
-    let count = outputs.div_ceil(TILE);
+pub(super) fn tiles<I: Vectors>(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
+    let most = if I::REGISTERS < 32 { 6 } else { TILE };
+    let count = outputs.div_ceil(most);
     (0..count).map(move |i| {
         let first = i * outputs / count;
         (first, (i + 1) * outputs / count - first)
@@ -168,175 +188,148 @@ pub(super) fn tiles(outputs: usize) -> impl Iterator<Item = (usize, usize)> {
 }
 
 /// Where the sums of a tile go.
-pub(super) struct Out<'a> {
+pub(super) struct Out<'a, I: Vectors> {
     /// The tile's first channel.
-    pub(super) to: &'a mut [Eight],
+    pub(super) to: &'a mut [I::Vector],
     /// Distance of channels there.
     pub(super) plane: usize,
-    pub(super) finish: Finish<'a>,
+    pub(super) finish: Finish<'a, I>,
 }
 
-/// What becomes of a sum; bits are bytes, one for a pixel of eight samples.
-pub(super) enum Finish<'a> {
+/// What becomes of a sum; the bits of a pixel are one for each sample.
+pub(super) enum Finish<'a, I: Vectors> {
     /// It is kept.
     Plain,
     /// It is rectified; the bits, as many for a channel, tell what is positive.
-    Rectify(&'a mut [u8], usize),
+    Rectify(&'a mut [I::Bits], usize),
     /// It is kept where the bit is set.
-    Mask(&'a [u8], usize),
+    Mask(&'a [I::Bits], usize),
 }
 
-impl Out<'_> {
+/// A tile of channels at some pixels.
+struct Chunk<'a, I: Vectors> {
+    isa: I,
+    window: &'a Window,
+    planes: &'a [I::Vector],
+    weights: &'a [f32],
+    bias: &'a [f32; TILE],
+    pixels: &'a [Pixel],
+    out: Out<'a, I>,
+}
+
+/// C output channels of pixels, P at a time. What [`Window::sum`] asks for must hold.
+struct Sums<'a, I: Vectors, const C: usize, const P: usize>(Chunk<'a, I>);
+
+impl<I: Vectors, const C: usize, const P: usize> Work for Sums<'_, I, C, P> {
+    #[inline(always)]
+    fn run(mut self) {
+        let (whole, rest) = self.0.pixels.as_chunks::<P>();
+        for (t, pixels) in whole.iter().enumerate() {
+            self.few((t * P, P), pixels.each_ref());
+        }
+        if !rest.is_empty() {
+            // A last tile that is not full sums and stores its last pixel again.
+            let pixels = std::array::from_fn(|p| &rest[p.min(rest.len() - 1)]);
+            self.few((whole.len() * P, rest.len()), pixels);
+        }
+    }
+}
+
+impl<I: Vectors, const C: usize, const P: usize> Sums<'_, I, C, P> {
+    /// P pixels, numbered from `first` on, so many of them different.
+    #[inline(always)]
+    fn few(&mut self, (first, count): (usize, usize), pixels: [&Pixel; P]) {
+        let (mut starts, mut to) = ([0; P], [(0, 0); P]);
+        let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
+        for p in 0..P {
+            starts[p] = pixels[p].start;
+            to[p] = (first + p.min(count - 1), pixels[p].place);
+            taps.0 = union(&taps.0, &pixels[p].rows);
+            taps.1 = union(&taps.1, &pixels[p].columns);
+        }
+        let tile = self.tile(starts, taps);
+        self.put(to, tile);
+    }
+
+    /// The sums at P pixels over the given rows and columns of the kernel.
+    #[inline(always)]
+    fn tile(
+        &self,
+        starts: [usize; P],
+        (rows, columns): (Range<usize>, Range<usize>),
+    ) -> [[I::Register; P]; C] {
+        let Chunk { isa, window, .. } = self.0;
+        let (kh, kw) = window.kernel;
+        let (height, width) = window.from.frame;
+        let mut sums = [[isa.splat(0.0); P]; C];
+        for o in 0..C {
+            sums[o] = [isa.splat(self.0.bias[o]); P];
+        }
+        for c in 0..window.from.channels {
+            for p in rows.clone() {
+                let line = (c * height + p) * width + columns.start;
+                let tap = (c * kh + p) * kw + columns.start;
+                let mut x = self.0.planes.as_ptr().wrapping_add(line);
+                let mut w = self.0.weights.as_ptr().wrapping_add(tap * C);
+                for _ in columns.clone() {
+                    let mut xs = [isa.splat(0.0); P];
+                    for i in 0..P {
+                        // SAFETY: the windows of all pixels lie in the planes, this column in the window.
+                        xs[i] = isa.load(unsafe { &*x.wrapping_add(starts[i]) });
+                    }
+                    for o in 0..C {
+                        // SAFETY: the weights are arranged for C channels, and the tap is one of the window's.
+                        let weight = isa.splat(unsafe { *w.wrapping_add(o) });
+                        for i in 0..P {
+                            sums[o][i] = isa.mul_add(xs[i], weight, sums[o][i]);
+                        }
+                    }
+                    x = x.wrapping_add(1);
+                    w = w.wrapping_add(C);
+                }
+            }
+        }
+        sums
+    }
+
     /// Stores the sums of a tile: of each pixel its number and its place.
-    ///
-    /// # Safety
-    /// There must be room for C channels of these pixels.
-    #[inline]
-    #[target_feature(enable = "avx2,fma")]
-    unsafe fn put<const C: usize, const P: usize>(
-        &mut self,
-        pixels: [(usize, usize); P],
-        mut tile: [[__m256; P]; C],
-    ) {
-        let zero = _mm256_setzero_ps();
-        match &mut self.finish {
+    #[inline(always)]
+    fn put(&mut self, pixels: [(usize, usize); P], mut tile: [[I::Register; P]; C]) {
+        let (isa, out) = (self.0.isa, &mut self.0.out);
+        match &mut out.finish {
             Finish::Plain => {}
             Finish::Rectify(bits, plane) => {
-                for (o, row) in tile.iter_mut().enumerate() {
-                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
-                        // In this order NaN goes through.
-                        *sum = _mm256_max_ps(zero, *sum);
-                        let live = _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_NLE_UQ>(*sum, zero));
-                        // SAFETY: as promised.
-                        unsafe { *bits.get_unchecked_mut(o * *plane + at) = live as u8 };
+                for o in 0..C {
+                    for i in 0..P {
+                        let live;
+                        (tile[o][i], live) = isa.rectify(tile[o][i]);
+                        // SAFETY: there is room for C channels of these pixels.
+                        unsafe { *bits.get_unchecked_mut(o * *plane + pixels[i].0) = live };
                     }
                 }
             }
             Finish::Mask(bits, plane) => {
-                let bit = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
-                for (o, row) in tile.iter_mut().enumerate() {
-                    for (sum, (at, _)) in row.iter_mut().zip(pixels) {
-                        // SAFETY: as promised.
-                        let bits = unsafe { *bits.get_unchecked(o * *plane + at) };
-                        let live = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), bit);
-                        let live = _mm256_cmpeq_epi32(live, bit);
-                        *sum = _mm256_and_ps(_mm256_castsi256_ps(live), *sum);
+                for o in 0..C {
+                    for i in 0..P {
+                        // SAFETY: as above.
+                        let bits = unsafe { *bits.get_unchecked(o * *plane + pixels[i].0) };
+                        tile[o][i] = isa.keep(tile[o][i], bits);
                     }
                 }
             }
         }
-        for (o, row) in tile.into_iter().enumerate() {
-            for (sum, (_, place)) in row.into_iter().zip(pixels) {
-                // SAFETY: as promised, and every place is aligned and has eight floats.
-                unsafe {
-                    let to = self.to.get_unchecked_mut(o * self.plane + place);
-                    _mm256_store_ps(to.0.as_mut_ptr(), sum);
-                }
+        for o in 0..C {
+            for i in 0..P {
+                // SAFETY: as above.
+                let to = unsafe { out.to.get_unchecked_mut(o * out.plane + pixels[i].1) };
+                isa.store(to, tile[o][i]);
             }
         }
-    }
-}
-
-/// Planes, weights and biases of a tile of channels.
-type Work<'a> = (&'a [Eight], &'a [f32], &'a [f32; TILE]);
-
-/// C output channels of pixels, P at a time.
-///
-/// # Safety
-/// As for [`Window::sum`].
-#[target_feature(enable = "avx2,fma")]
-unsafe fn chunk<const C: usize, const P: usize>(
-    window: &Window,
-    work: Work,
-    pixels: &[Pixel],
-    out: &mut Out,
-) {
-    let (whole, rest) = pixels.as_chunks::<P>();
-    for (t, pixels) in whole.iter().enumerate() {
-        // SAFETY: as promised.
-        unsafe { few::<C, P>(window, work, (t * P, P), pixels.each_ref(), out) };
-    }
-    if !rest.is_empty() {
-        // A last tile that is not full sums and stores its last pixel again.
-        let pixels = std::array::from_fn(|p| &rest[p.min(rest.len() - 1)]);
-        // SAFETY: as promised.
-        unsafe { few::<C, P>(window, work, (whole.len() * P, rest.len()), pixels, out) };
-    }
-}
-
-/// C output channels of P pixels, numbered from `first` on, so many of them different.
-///
-/// # Safety
-/// As for [`Window::sum`].
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn few<const C: usize, const P: usize>(
-    window: &Window,
-    work: Work,
-    (first, count): (usize, usize),
-    pixels: [&Pixel; P],
-    out: &mut Out,
-) {
-    let (mut starts, mut to) = ([0; P], [(0, 0); P]);
-    let mut taps = (pixels[0].rows.clone(), pixels[0].columns.clone());
-    for p in 0..P {
-        starts[p] = pixels[p].start;
-        to[p] = (first + p.min(count - 1), pixels[p].place);
-        taps.0 = union(&taps.0, &pixels[p].rows);
-        taps.1 = union(&taps.1, &pixels[p].columns);
-    }
-    // SAFETY: the windows of all pixels lie in the planes, the ranges of taps in the kernel, and there is room.
-    unsafe {
-        let tile = tile::<C, P>(window, work, starts, taps);
-        out.put(to, tile);
     }
 }
 
 /// The smallest range that holds both.
+#[inline(always)]
 fn union(a: &Range<usize>, b: &Range<usize>) -> Range<usize> {
     a.start.min(b.start)..a.end.max(b.end)
 }
-
-/// The sums of C output channels at P pixels over the given rows and columns of the kernel.
-///
-/// # Safety
-/// The windows must lie in the planes, the taps in the kernel, and the weights be arranged for C channels.
-#[inline]
-#[target_feature(enable = "avx2,fma")]
-unsafe fn tile<const C: usize, const P: usize>(
-    window: &Window,
-    (planes, weights, bias): Work,
-    starts: [usize; P],
-    (rows, columns): (Range<usize>, Range<usize>),
-) -> [[__m256; P]; C] {
-    let (kh, kw) = window.kernel;
-    let (height, width) = window.from.frame;
-    let mut sums: [[__m256; P]; C] = std::array::from_fn(|o| [_mm256_set1_ps(bias[o]); P]);
-    for c in 0..window.from.channels {
-        for p in rows.clone() {
-            let line = (c * height + p) * width + columns.start;
-            let tap = (c * kh + p) * kw + columns.start;
-            // SAFETY: the row of the window starts in the planes, and its first tap in the weights.
-            let (mut x, mut w) =
-                unsafe { (planes.as_ptr().add(line), weights.as_ptr().add(tap * C)) };
-            for _ in columns.clone() {
-                // SAFETY: the column is one of the window's, with a vector for each pixel and C weights.
-                unsafe {
-                    let xs: [__m256; P] =
-                        std::array::from_fn(|i| _mm256_load_ps(x.add(starts[i]).cast()));
-                    for (o, sums) in sums.iter_mut().enumerate() {
-                        let weight = _mm256_broadcast_ss(&*w.add(o));
-                        for (sum, x) in sums.iter_mut().zip(xs) {
-                            *sum = _mm256_fmadd_ps(x, weight, *sum);
-                        }
-                    }
-                }
-                x = x.wrapping_add(1);
-                w = w.wrapping_add(C);
-            }
-        }
-    }
-    sums
-}
-
-const _: () = assert!(LANES == 8, "an __m256 has eight lanes");
