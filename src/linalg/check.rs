@@ -58,7 +58,6 @@ pub(super) struct Check {
     sides: Sides,
     /// Random signs.
     x: Vec<f64>,
-    ones: Vec<f64>,
     /// C·x, and the sum of squares of each row of C, of the blocks seen so far; C₀·x and its squares.
     found: [Vec<f64>; 2],
     before: [Vec<f64>; 2],
@@ -90,7 +89,6 @@ impl Check {
         Self {
             sides,
             x,
-            ones: vec![1.0; sides.n],
             found: zeros(),
             before: zeros(),
         }
@@ -98,23 +96,27 @@ impl Check {
 
     /// Takes note of a block of the result.
     pub(super) fn see<T: Real>(&mut self, row: usize, col: usize, block: ArrayView2<T>) {
-        Self::note((&self.x, &self.ones), &mut self.found, (row, col), block);
+        Self::note(&self.x, &mut self.found, (row, col), block);
     }
 
     /// Takes note of a block of C₀.
     pub(super) fn see_before<T: Real>(&mut self, row: usize, col: usize, block: ArrayView2<T>) {
-        Self::note((&self.x, &self.ones), &mut self.before, (row, col), block);
+        Self::note(&self.x, &mut self.before, (row, col), block);
     }
 
     fn note<T: Real>(
-        (x, ones): (&[f64], &[f64]),
+        x: &[f64],
         [sums, squares]: &mut [Vec<f64>; 2],
         (row, col): (usize, usize),
         block: ArrayView2<T>,
     ) {
         let (rows, cols) = (row..row + block.nrows(), col..col + block.ncols());
-        let vectors = (&x[cols.clone()], &ones[cols]);
-        weigh(block, vectors, &mut sums[rows.clone()], &mut squares[rows]);
+        weigh(
+            block,
+            (&x[cols], None),
+            &mut sums[rows.clone()],
+            &mut squares[rows],
+        );
     }
 
     /// Ends the test, when all blocks of C have been seen; *collective*.
@@ -128,15 +130,19 @@ impl Check {
         } = self.sides;
         let (mut y, mut lengths) = (vec![0.0; k], vec![0.0; k]);
         let weighed = shares.b(&mut |rows, cols, block| {
-            let vectors = (&self.x[cols.clone()], &self.ones[cols]);
-            weigh(block, vectors, &mut y[rows.clone()], &mut lengths[rows]);
+            weigh(
+                block,
+                (&self.x[cols], None),
+                &mut y[rows.clone()],
+                &mut lengths[rows],
+            );
         });
         agree(comm, weighed)?;
         comm.sum(&mut y);
         comm.sum(&mut lengths);
         let (mut z, mut sizes) = (vec![0.0; m], vec![0.0; m]);
         let weighed = shares.a(&mut |rows, cols, block| {
-            let vectors = (&y[cols.clone()], &lengths[cols]);
+            let vectors = (&y[cols.clone()], Some(&lengths[cols]));
             weigh(block, vectors, &mut z[rows.clone()], &mut sizes[rows]);
         });
         agree(comm, weighed)?;
