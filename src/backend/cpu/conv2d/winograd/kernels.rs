@@ -1,6 +1,7 @@
 //! Kernels to their places and back.
 
-use super::matrices::{NOTHING, Scheme, WIDTH, column, from_points, to_points};
+use super::lanes::{Lanes, MOST_LANES};
+use super::matrices::{NOTHING, Scheme, column, from_points, to_points};
 use super::{Work, apart, padded};
 
 /// Kernels of K × K as a matrix of `shape` (outputs, inputs), whose steps in memory are `strides`.
@@ -13,41 +14,52 @@ pub(super) struct Kernels<'a> {
 }
 
 /// Matrices of outputs × inputs from `G·k·Gᵀ`.
-pub(super) struct Transform<'a, const E: usize, const O: usize, const K: usize>(
+pub(super) struct Transform<'a, L: Lanes, const E: usize, const O: usize, const K: usize>(
+    pub(super) L::Set,
     pub(super) Kernels<'a>,
     pub(super) &'a mut [f32],
 );
 
-impl<const E: usize, const O: usize, const K: usize> Work for Transform<'_, E, O, K> {
+impl<L: Lanes, const E: usize, const O: usize, const K: usize> Work for Transform<'_, L, E, O, K> {
     #[inline(always)]
     fn run(self) {
-        transform(const { &Scheme::<E, O, K>::G }, &self.0, self.1);
+        let g = const { &Scheme::<E, O, K>::G };
+        transform::<L, E, K>(self.0, g, &self.1, self.2);
     }
 }
 
 #[inline(always)]
-fn transform<const E: usize, const K: usize>(g: &[[f32; K]; E], kernels: &Kernels, to: &mut [f32]) {
+fn transform<L: Lanes, const E: usize, const K: usize>(
+    set: L::Set,
+    g: &[[f32; K]; E],
+    kernels: &Kernels,
+    to: &mut [f32],
+) {
     let (outputs, inputs) = kernels.shape;
     let (step, line) = (apart(outputs, inputs), padded(inputs));
     for o in 0..outputs {
-        for c in (0..inputs).step_by(WIDTH) {
-            let mut kernel = [[[0.0; WIDTH]; K]; K];
-            for (lane, c) in (c..inputs.min(c + WIDTH)).enumerate() {
+        for c in (0..inputs).step_by(L::WIDTH) {
+            let mut kernel = [[[0.0; MOST_LANES]; K]; K];
+            for (lane, c) in (c..inputs.min(c + L::WIDTH)).enumerate() {
                 let at = o * kernels.strides.0 + c * kernels.strides.1;
                 for (k, value) in kernels.w[at..at + K * K].iter().enumerate() {
                     let k = if kernels.turned { K * K - 1 - k } else { k };
                     kernel[k / K][k % K][lane] = *value;
                 }
             }
-            let mut half = [[NOTHING; E]; K];
+            let mut half = [[L::splat(set, NOTHING); E]; K];
             for (half, kernel) in half.iter_mut().zip(&kernel) {
-                *half = to_points(g, kernel);
+                let mut row = [L::splat(set, NOTHING); K];
+                for (row, kernel) in row.iter_mut().zip(kernel) {
+                    *row = L::load(set, kernel);
+                }
+                *half = to_points(set, g, &row);
             }
             for j in 0..E {
-                let values = to_points(g, &column(&half, j));
+                let values = to_points(set, g, &column(&half, j));
                 for (i, values) in values.iter().enumerate() {
                     let at = (i * E + j) * step + o * line + c;
-                    to[at..at + WIDTH].copy_from_slice(values);
+                    values.store(set, &mut to[at..]);
                 }
             }
         }
@@ -55,22 +67,24 @@ fn transform<const E: usize, const K: usize>(g: &[[f32; K]; E], kernels: &Kernel
 }
 
 /// The gradient of the weights of `shape` (co, ci), `Gᵀ·u·G`, from matrices of that shape.
-pub(super) struct Restore<'a, const E: usize, const O: usize, const K: usize> {
+pub(super) struct Restore<'a, L: Lanes, const E: usize, const O: usize, const K: usize> {
+    pub(super) set: L::Set,
     pub(super) shape: (usize, usize),
     pub(super) sums: &'a [f32],
     pub(super) dw: &'a mut [f32],
 }
 
-impl<const E: usize, const O: usize, const K: usize> Work for Restore<'_, E, O, K> {
+impl<L: Lanes, const E: usize, const O: usize, const K: usize> Work for Restore<'_, L, E, O, K> {
     #[inline(always)]
     fn run(self) {
         let g = const { &Scheme::<E, O, K>::G };
-        restore(g, self.shape, self.sums, self.dw);
+        restore::<L, E, K>(self.set, g, self.shape, self.sums, self.dw);
     }
 }
 
 #[inline(always)]
-fn restore<const E: usize, const K: usize>(
+fn restore<L: Lanes, const E: usize, const K: usize>(
+    set: L::Set,
     g: &[[f32; K]; E],
     (co, ci): (usize, usize),
     sums: &[f32],
@@ -78,24 +92,24 @@ fn restore<const E: usize, const K: usize>(
 ) {
     let (step, line) = (apart(co, ci), padded(ci));
     for o in 0..co {
-        for c in (0..ci).step_by(WIDTH) {
-            let mut half = [[NOTHING; K]; E];
+        for c in (0..ci).step_by(L::WIDTH) {
+            let mut half = [[L::splat(set, NOTHING); K]; E];
             for (i, half) in half.iter_mut().enumerate() {
-                let mut row = [NOTHING; E];
+                let mut row = [L::splat(set, NOTHING); E];
                 for (j, row) in row.iter_mut().enumerate() {
                     let at = (i * E + j) * step + o * line + c;
-                    row.copy_from_slice(&sums[at..at + WIDTH]);
+                    *row = L::load(set, &sums[at..]);
                 }
-                *half = from_points(g, &row);
+                *half = from_points(set, g, &row);
             }
-            let mut kernel = [[NOTHING; K]; K];
+            let mut kernel = [[[0.0; MOST_LANES]; K]; K];
             for j in 0..K {
-                let column = from_points(g, &column(&half, j));
+                let column = from_points(set, g, &column(&half, j));
                 for (kernel, value) in kernel.iter_mut().zip(column) {
-                    kernel[j] = value;
+                    value.store(set, &mut kernel[j]);
                 }
             }
-            let dw = &mut dw[(o * ci + c) * K * K..(o * ci + ci.min(c + WIDTH)) * K * K];
+            let dw = &mut dw[(o * ci + c) * K * K..(o * ci + ci.min(c + L::WIDTH)) * K * K];
             for (lane, dw) in dw.chunks_exact_mut(K * K).enumerate() {
                 let values = kernel.as_flattened().iter();
                 dw.iter_mut().zip(values).for_each(|(dw, v)| *dw = v[lane]);

@@ -1,13 +1,9 @@
-//! The small transforms of F(O×O, K×K), on eight tiles or kernels at a time.
+//! The small transforms of F(O×O, K×K), on as many tiles or kernels at a time as a vector has lanes.
 //!
 //! A convolution is a product of polynomials, which is found from its values at as many points as it has coefficients:
 //! E = O + K − 1, one of them at infinity. The others are zero and pairs ±p.
 
-/// Tiles or kernels side by side.
-pub(super) const WIDTH: usize = 8;
-
-/// One place of eight tiles.
-pub(super) type Lanes = [f32; WIDTH];
+use super::lanes::Lanes;
 
 /// The points but infinity, in the order in which they are used: small, so that their powers are of one size.
 const POINTS: [f64; 7] = [0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5];
@@ -75,8 +71,11 @@ const fn polynomials<const E: usize>() -> [[f32; E]; E] {
 
 /// Column `j` of a matrix of vectors.
 #[inline(always)]
-pub(super) fn column<const R: usize, const S: usize>(m: &[[Lanes; S]; R], j: usize) -> [Lanes; R] {
-    let mut column = [NOTHING; R];
+pub(super) fn column<L: Lanes, const R: usize, const S: usize>(
+    m: &[[L; S]; R],
+    j: usize,
+) -> [L; R] {
+    let mut column = [m[0][j]; R];
     for (value, row) in column.iter_mut().zip(m) {
         *value = row[j];
     }
@@ -86,69 +85,71 @@ pub(super) fn column<const R: usize, const S: usize>(m: &[[Lanes; S]; R], j: usi
 /// `l·d` for each lane. Inlined where `l` is constant, its zeros and ones cost nothing. The rows of a pair of points
 /// differ in the sign of odd powers only: even and odd ones are added up once.
 #[inline(always)]
-pub(super) fn to_points<const E: usize, const S: usize>(
+pub(super) fn to_points<L: Lanes, const E: usize, const S: usize>(
+    set: L::Set,
     l: &[[f32; S]; E],
-    d: &[Lanes; S],
-) -> [Lanes; E] {
-    let mut values = [NOTHING; E];
+    d: &[L; S],
+) -> [L; E] {
+    let nothing = L::splat(set, NOTHING);
+    let mut values = [nothing; E];
     for i in [0, E - 1] {
         for (l, d) in l[i].iter().zip(d) {
-            add(&mut values[i], *l, d);
+            add(set, &mut values[i], *l, d);
         }
     }
     for i in (1..E - 1).step_by(2) {
-        let (mut even, mut odd) = (NOTHING, NOTHING);
+        let (mut even, mut odd) = (nothing, nothing);
         for j in 0..S {
             let sum = if j % 2 == 0 { &mut even } else { &mut odd };
-            add(sum, l[i][j], &d[j]);
+            add(set, sum, l[i][j], &d[j]);
         }
         values[i] = even;
         values[i + 1] = even;
-        add(&mut values[i], 1.0, &odd);
-        add(&mut values[i + 1], -1.0, &odd);
+        add(set, &mut values[i], 1.0, &odd);
+        add(set, &mut values[i + 1], -1.0, &odd);
     }
     values
 }
 
 /// `lᵀ·m`, with the same saving.
 #[inline(always)]
-pub(super) fn from_points<const E: usize, const S: usize>(
+pub(super) fn from_points<L: Lanes, const E: usize, const S: usize>(
+    set: L::Set,
     l: &[[f32; S]; E],
-    m: &[Lanes; E],
-) -> [Lanes; S] {
-    let mut values = [NOTHING; S];
+    m: &[L; E],
+) -> [L; S] {
+    let mut values = [L::splat(set, NOTHING); S];
     for (j, value) in values.iter_mut().enumerate() {
-        add(value, l[0][j], &m[0]);
+        add(set, value, l[0][j], &m[0]);
     }
     for i in (1..E - 1).step_by(2) {
         let (mut even, mut odd) = (m[i], m[i]);
-        add(&mut even, 1.0, &m[i + 1]);
-        add(&mut odd, -1.0, &m[i + 1]);
+        add(set, &mut even, 1.0, &m[i + 1]);
+        add(set, &mut odd, -1.0, &m[i + 1]);
         for (j, value) in values.iter_mut().enumerate() {
-            add(value, l[i][j], if j % 2 == 0 { &even } else { &odd });
+            add(set, value, l[i][j], if j % 2 == 0 { &even } else { &odd });
         }
     }
     for (j, value) in values.iter_mut().enumerate() {
-        add(value, l[E - 1][j], &m[E - 1]);
+        add(set, value, l[E - 1][j], &m[E - 1]);
     }
     values
 }
 
 /// Where sums start: to add to −0 is to copy, while 0 + −0 has to be computed.
-pub(super) const NOTHING: Lanes = [-0.0; WIDTH];
+pub(super) const NOTHING: f32 = -0.0;
 
 /// `to += factor · from`.
 #[inline(always)]
-fn add(to: &mut Lanes, factor: f32, from: &Lanes) {
+fn add<L: Lanes>(set: L::Set, to: &mut L, factor: f32, from: &L) {
     if factor != 0.0 {
-        for (to, from) in to.iter_mut().zip(from) {
-            *to += factor * from;
-        }
+        *to = from.times_plus(set, factor, *to);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Isa;
     use super::*;
 
     /// Checks one dimension: `y = Aᵀ[(G·k) ⊙ (B·d)]` with all tiles and kernels of a single one.
@@ -188,10 +189,13 @@ mod tests {
 
     #[test]
     fn pairs_of_points_save_half_the_sums_and_change_nothing() {
-        let d: [Lanes; 8] =
+        let d: [[f32; 8]; 8] =
             std::array::from_fn(|i| std::array::from_fn(|lane| ((i * 5 + lane * 3) % 7) as f32));
         let l = Scheme::<8, 4, 5>::B;
-        let (to, from) = (to_points(&l, &d), from_points(&l, &d));
+        let (to, from) = (
+            to_points(Isa::Portable, &l, &d),
+            from_points(Isa::Portable, &l, &d),
+        );
         for (i, lane) in (0..64).map(|at| (at / 8, at % 8)) {
             let there: f32 = (0..8).map(|j| l[i][j] * d[j][lane]).sum();
             let back: f32 = (0..8).map(|j| l[j][i] * d[j][lane]).sum();

@@ -9,17 +9,26 @@
 //! Rounding errors grow by the constants of the transforms: to about 1e-5 of the largest value where plain sums have 1e-6.
 
 mod kernels;
+mod lanes;
 mod matrices;
+#[cfg(target_arch = "x86_64")]
+mod sixteen;
 mod tiles;
+#[cfg(target_arch = "x86_64")]
 mod turn;
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
 use self::kernels::Kernels;
-use super::super::{Work, has_avx2, wide};
+#[cfg(target_arch = "x86_64")]
+use super::super::isa::{Avx512, Vectors};
+use super::super::{Isa, Work, isa, wide};
 use super::{Geometry, Pass};
-use matrices::{Scheme, WIDTH};
+use lanes::MOST_LANES;
+use matrices::Scheme;
+#[cfg(target_arch = "x86_64")]
+use sixteen::Register;
 use tiles::{Images, Tiles};
 
 /// For 3 × 3 kernels.
@@ -39,7 +48,7 @@ fn apart(rows: usize, columns: usize) -> usize {
 
 /// Floats from one row of a matrix to the next: whole vectors, so that no column needs special care.
 fn padded(columns: usize) -> usize {
-    columns.next_multiple_of(WIDTH)
+    columns.next_multiple_of(MOST_LANES)
 }
 
 /// Whether this method can do this pass.
@@ -116,7 +125,7 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
             strides: (K * K * g.ci, K * K),
             turned: false,
         };
-        wide(kernels::Transform::<E, O, K>(weights, kernels));
+        Self::transform_kernels(weights, kernels);
         Self::multiply((&from, x), kernels, b, (&to, y), rest);
     }
 
@@ -130,7 +139,7 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
             strides: (K * K, K * K * g.ci),
             turned: true,
         };
-        wide(kernels::Transform::<E, O, K>(weights, kernels));
+        Self::transform_kernels(weights, kernels);
         Self::multiply((&from, dy), kernels, &[], (&to, dx), rest);
     }
 
@@ -148,9 +157,9 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
                 first,
                 count: tiles,
             };
-            wide(tiles::TransformInputs::<E, O, K>(part, x, inputs));
+            Self::transform_inputs(part, x, inputs);
             let part = Tiles { images: to, ..part };
-            wide(tiles::TransformGrads::<E, O, K>(part, dy, grads));
+            Self::transform_grads(part, dy, grads);
             let keep = if first == 0 { 0.0 } else { 1.0 };
             for place in 0..Self::PLACES {
                 let grads = matrix(grads, place, g.co, tiles);
@@ -160,7 +169,7 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
             }
         }
         let shape = (g.co, g.ci);
-        wide(kernels::Restore::<E, O, K> { shape, sums, dw });
+        Self::restore_kernels(shape, sums, dw);
     }
 
     /// Blocks of tiles through transform, products and transform back; no biases stand for zeros.
@@ -181,7 +190,7 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
                 first,
                 count: tiles,
             };
-            wide(tiles::TransformInputs::<E, O, K>(part, x, inputs));
+            Self::transform_inputs(part, x, inputs);
             for place in 0..Self::PLACES {
                 let kernels = matrix(kernels, place, co, ci);
                 let inputs = matrix(inputs, place, ci, tiles);
@@ -192,13 +201,87 @@ impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
                 images: *to,
                 ..part
             };
-            wide(tiles::RestoreOutputs::<E, O, K> {
-                tiles: part,
+            Self::restore_outputs(part, (sums, biases), y);
+        }
+    }
+}
+
+/// Each transform by the widest vectors.
+impl<const E: usize, const O: usize, const K: usize> Scheme<E, O, K> {
+    fn transform_kernels(weights: Kernels, to: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(set) = Avx512::here() {
+            return set.run(kernels::Transform::<Register, E, O, K>(set, weights, to));
+        }
+        wide(kernels::Transform::<[f32; 8], E, O, K>(isa(), weights, to));
+    }
+
+    fn transform_inputs(part: Tiles, x: &[f32], to: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(set) = Avx512::here() {
+            return set.run(tiles::TransformInputs::<Register, E, O, K>(
+                set, part, x, to,
+            ));
+        }
+        wide(tiles::TransformInputs::<[f32; 8], E, O, K>(
+            isa(),
+            part,
+            x,
+            to,
+        ));
+    }
+
+    fn transform_grads(part: Tiles, dy: &[f32], to: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(set) = Avx512::here() {
+            return set.run(tiles::TransformGrads::<Register, E, O, K>(
+                set, part, dy, to,
+            ));
+        }
+        wide(tiles::TransformGrads::<[f32; 8], E, O, K>(
+            isa(),
+            part,
+            dy,
+            to,
+        ));
+    }
+
+    fn restore_kernels(shape: (usize, usize), sums: &[f32], dw: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(set) = Avx512::here() {
+            return set.run(kernels::Restore::<Register, E, O, K> {
+                set,
+                shape,
+                sums,
+                dw,
+            });
+        }
+        wide(kernels::Restore::<[f32; 8], E, O, K> {
+            set: isa(),
+            shape,
+            sums,
+            dw,
+        });
+    }
+
+    fn restore_outputs(tiles: Tiles, (sums, biases): (&[f32], &[f32]), y: &mut [f32]) {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(set) = Avx512::here() {
+            return set.run(tiles::RestoreOutputs::<Register, E, O, K> {
+                set,
+                tiles,
                 sums,
                 biases,
                 y,
             });
         }
+        wide(tiles::RestoreOutputs::<[f32; 8], E, O, K> {
+            set: isa(),
+            tiles,
+            sums,
+            biases,
+            y,
+        });
     }
 }
 

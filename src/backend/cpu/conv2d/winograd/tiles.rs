@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::matrices::{NOTHING, Scheme, WIDTH, column, from_points, to_points};
-use super::turn::{Mask, NONE, Rows, columns, turned};
-use super::{MOST, Work, apart, has_avx2, padded};
+use super::lanes::{Lanes, MOST_LANES, Mask, NONE, Rows};
+use super::matrices::{NOTHING, Scheme, column, from_points, to_points};
+use super::{MOST, Work, apart, padded};
 
 /// Images whose tiles are transformed: `(n, channels, h, w)`.
 #[derive(Clone, Copy)]
@@ -94,35 +94,44 @@ impl Tiles {
 }
 
 /// Matrices of channels × tiles from `Bᵀ·d·B`.
-pub(super) struct TransformInputs<'a, const E: usize, const O: usize, const K: usize>(
+pub(super) struct TransformInputs<'a, L: Lanes, const E: usize, const O: usize, const K: usize>(
+    pub(super) L::Set,
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl<const E: usize, const O: usize, const K: usize> Work for TransformInputs<'_, E, O, K> {
+impl<L: Lanes, const E: usize, const O: usize, const K: usize> Work
+    for TransformInputs<'_, L, E, O, K>
+{
     #[inline(always)]
     fn run(self) {
-        transform(const { &Scheme::<E, O, K>::B }, &self.0, self.1, self.2);
+        let b = const { &Scheme::<E, O, K>::B };
+        transform::<L, E, E>(self.0, b, &self.1, self.2, self.3);
     }
 }
 
 /// Matrices of channels × tiles from `A·dy·Aᵀ`.
-pub(super) struct TransformGrads<'a, const E: usize, const O: usize, const K: usize>(
+pub(super) struct TransformGrads<'a, L: Lanes, const E: usize, const O: usize, const K: usize>(
+    pub(super) L::Set,
     pub(super) Tiles,
     pub(super) &'a [f32],
     pub(super) &'a mut [f32],
 );
 
-impl<const E: usize, const O: usize, const K: usize> Work for TransformGrads<'_, E, O, K> {
+impl<L: Lanes, const E: usize, const O: usize, const K: usize> Work
+    for TransformGrads<'_, L, E, O, K>
+{
     #[inline(always)]
     fn run(self) {
-        transform(const { &Scheme::<E, O, K>::A }, &self.0, self.1, self.2);
+        let a = const { &Scheme::<E, O, K>::A };
+        transform::<L, E, O>(self.0, a, &self.1, self.2, self.3);
     }
 }
 
 #[inline(always)]
-fn transform<const E: usize, const S: usize>(
+fn transform<L: Lanes, const E: usize, const S: usize>(
+    set: L::Set,
     l: &[[f32; S]; E],
     tiles: &Tiles,
     x: &[f32],
@@ -130,32 +139,31 @@ fn transform<const E: usize, const S: usize>(
 ) {
     let (images, places) = (tiles.images, tiles.places(S));
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
-    let avx2 = has_avx2();
     for c in 0..images.channels {
-        for t in (0..tiles.count).step_by(WIDTH) {
-            let eight = &places[t..t + WIDTH];
-            let mut half = [[NOTHING; E]; S];
+        for t in (0..tiles.count).step_by(L::WIDTH) {
+            let some = &places[t..t + L::WIDTH];
+            let mut half = [[L::splat(set, NOTHING); E]; S];
             for (i, half) in half.iter_mut().enumerate() {
                 let mut rows = Rows {
                     x,
-                    starts: [0; WIDTH],
-                    masks: [&NONE; WIDTH],
+                    starts: [0; MOST_LANES],
+                    masks: [&NONE; MOST_LANES],
                 };
-                for (lane, tile) in eight.iter().enumerate() {
+                for (lane, tile) in some.iter().enumerate() {
                     let row = (c * images.h + i) * images.w;
                     rows.starts[lane] = tile.start.wrapping_add(row);
                     if tile.rows.contains(&i) {
                         rows.masks[lane] = &tile.mask;
                     }
                 }
-                let columns = columns(&rows, avx2);
-                *half = to_points(l, columns.first_chunk().expect("S is at most eight"));
+                let columns = L::columns(set, &rows);
+                *half = to_points(set, l, columns.first_chunk().expect("S is at most eight"));
             }
             for j in 0..E {
-                let values = to_points(l, &column(&half, j));
+                let values = to_points(set, l, &column(&half, j));
                 for (i, values) in values.iter().enumerate() {
                     let at = (i * E + j) * step + c * line + t;
-                    to[at..at + WIDTH].copy_from_slice(values);
+                    values.store(set, &mut to[at..]);
                 }
             }
         }
@@ -163,57 +171,57 @@ fn transform<const E: usize, const S: usize>(
 }
 
 /// Output pixels `Aᵀ·m·A + b` from matrices of channels × tiles; no biases stand for zeros.
-pub(super) struct RestoreOutputs<'a, const E: usize, const O: usize, const K: usize> {
+pub(super) struct RestoreOutputs<'a, L: Lanes, const E: usize, const O: usize, const K: usize> {
+    pub(super) set: L::Set,
     pub(super) tiles: Tiles,
     pub(super) sums: &'a [f32],
     pub(super) biases: &'a [f32],
     pub(super) y: &'a mut [f32],
 }
 
-impl<const E: usize, const O: usize, const K: usize> Work for RestoreOutputs<'_, E, O, K> {
+impl<L: Lanes, const E: usize, const O: usize, const K: usize> Work
+    for RestoreOutputs<'_, L, E, O, K>
+{
     #[inline(always)]
     fn run(self) {
         let a = const { &Scheme::<E, O, K>::A };
-        restore(a, &self.tiles, self.sums, self.biases, self.y);
+        restore::<L, E, O>(self.set, a, &self.tiles, (self.sums, self.biases), self.y);
     }
 }
 
 #[inline(always)]
-fn restore<const E: usize, const O: usize>(
+fn restore<L: Lanes, const E: usize, const O: usize>(
+    set: L::Set,
     a: &[[f32; O]; E],
     tiles: &Tiles,
-    sums: &[f32],
-    biases: &[f32],
+    (sums, biases): (&[f32], &[f32]),
     y: &mut [f32],
 ) {
     let (images, places) = (tiles.images, tiles.places(O));
     let (step, line) = (apart(images.channels, tiles.count), padded(tiles.count));
-    let avx2 = has_avx2();
     for c in 0..images.channels {
         let bias = biases.get(c).copied().unwrap_or(0.0);
-        for t in (0..tiles.count).step_by(WIDTH) {
-            let count = WIDTH.min(tiles.count - t);
-            let eight = &places[t..t + count];
-            let mut half = [[NOTHING; O]; E];
+        for t in (0..tiles.count).step_by(L::WIDTH) {
+            let count = L::WIDTH.min(tiles.count - t);
+            let some = &places[t..t + count];
+            let mut half = [[L::splat(set, NOTHING); O]; E];
             for (i, half) in half.iter_mut().enumerate() {
-                let mut row = [NOTHING; E];
+                let mut row = [L::splat(set, NOTHING); E];
                 for (j, row) in row.iter_mut().enumerate() {
                     let at = (i * E + j) * step + c * line + t;
-                    row.copy_from_slice(&sums[at..at + WIDTH]);
+                    *row = L::load(set, &sums[at..]);
                 }
-                *half = from_points(a, &row);
+                *half = from_points(set, a, &row);
             }
-            let mut whole = [[[bias; WIDTH]; WIDTH]; O];
+            let mut whole = [[L::splat(set, bias); 4]; O];
             for j in 0..O {
-                for (i, values) in from_points(a, &column(&half, j)).iter().enumerate() {
-                    for (whole, value) in whole[i][j].iter_mut().zip(values) {
-                        *whole += value;
-                    }
+                for (i, value) in from_points(set, a, &column(&half, j)).iter().enumerate() {
+                    whole[i][j] = value.times_plus(set, 1.0, whole[i][j]);
                 }
             }
             for (i, whole) in whole.iter().enumerate() {
-                let rows = turned(whole, avx2);
-                for (row, tile) in rows.iter().zip(eight) {
+                let rows = L::rows(set, whole);
+                for (row, tile) in rows.iter().zip(some) {
                     if i < tile.rows.end {
                         let at = tile.start + (c * images.h + i) * images.w;
                         if tile.columns == O {
