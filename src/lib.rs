@@ -29,7 +29,7 @@
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
 //! | [`nn`] | layers and models over flat arenas, and the threads that share a batch | `rayon` |
-//! | [`backend`] | the layers' arithmetic | `std::arch` |
+//! | [`backend`] | the layers' arithmetic, on CPUs and on NVIDIA GPUs | `std::arch`, `cudarc` |
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |

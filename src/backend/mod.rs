@@ -1,3 +1,4 @@
 //! Arithmetic of the layers, by device.
 
 pub mod cpu;
+pub mod cuda;
