@@ -15,14 +15,26 @@
 //! where a kernel says so, so that other arithmetic rounds as on the CPU.
 
 pub mod activation;
+pub mod batch_norm;
+pub mod bias;
+pub mod conv2d;
 mod device;
 mod driver;
+pub mod dropout;
+pub mod gemm;
 mod launch;
+pub mod linear;
+pub mod local_response;
 mod memory;
 mod missing;
 mod module;
+pub mod pool;
+pub mod reduce;
 pub mod scale;
+pub mod softmax;
 mod stream;
+mod tiles;
+pub mod update;
 
 pub use device::{Device, Facts};
 pub use memory::{Buffer, Element, Pinned, View, ViewMut};

@@ -14,13 +14,49 @@ const FOLDER: &str = "PHALANX_KERNELS";
 pub enum Source {
     /// ReLU and tanh.
     Activation,
+    /// Batch normalisation.
+    BatchNorm,
+    /// Biases by themselves.
+    Bias,
+    /// Convolution.
+    Conv2d,
+    /// Dropout.
+    Dropout,
+    /// Block matrix product.
+    Gemm,
+    /// Fully connected layer.
+    Linear,
+    /// Local response normalisation.
+    LocalResponse,
+    /// Pooling.
+    Pool,
+    /// Sums over all of a tensor.
+    Reduce,
     /// Scaling of pixels.
     Scale,
+    /// Softmax with cross-entropy.
+    Softmax,
+    /// Steps of optimizers.
+    Update,
 }
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Activation, Self::Scale];
+    pub const ALL: [Self; 13] = [
+        Self::Activation,
+        Self::BatchNorm,
+        Self::Bias,
+        Self::Conv2d,
+        Self::Dropout,
+        Self::Gemm,
+        Self::Linear,
+        Self::LocalResponse,
+        Self::Pool,
+        Self::Reduce,
+        Self::Scale,
+        Self::Softmax,
+        Self::Update,
+    ];
 
     /// Its name, that of its file without the ending.
     pub fn name(self) -> &'static str {
@@ -44,7 +80,24 @@ impl Source {
                 "activation.cu",
                 include_str!("../../../../kernels/activation.cu"),
             ),
+            Self::BatchNorm => (
+                "batch_norm.cu",
+                include_str!("../../../../kernels/batch_norm.cu"),
+            ),
+            Self::Bias => ("bias.cu", include_str!("../../../../kernels/bias.cu")),
+            Self::Conv2d => ("conv2d.cu", include_str!("../../../../kernels/conv2d.cu")),
+            Self::Dropout => ("dropout.cu", include_str!("../../../../kernels/dropout.cu")),
+            Self::Gemm => ("gemm.cu", include_str!("../../../../kernels/gemm.cu")),
+            Self::Linear => ("linear.cu", include_str!("../../../../kernels/linear.cu")),
+            Self::LocalResponse => (
+                "local_response.cu",
+                include_str!("../../../../kernels/local_response.cu"),
+            ),
+            Self::Pool => ("pool.cu", include_str!("../../../../kernels/pool.cu")),
+            Self::Reduce => ("reduce.cu", include_str!("../../../../kernels/reduce.cu")),
             Self::Scale => ("scale.cu", include_str!("../../../../kernels/scale.cu")),
+            Self::Softmax => ("softmax.cu", include_str!("../../../../kernels/softmax.cu")),
+            Self::Update => ("update.cu", include_str!("../../../../kernels/update.cu")),
         }
     }
 }
