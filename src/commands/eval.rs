@@ -6,7 +6,7 @@ use super::sparse::{Figures, calibration, describe};
 use super::{predict, warn_if_crowded};
 use crate::comm::{Comm, agree, block};
 use crate::data::Dataset;
-use crate::nn::{self, Crew};
+use crate::nn::{self, Crew, Params};
 use crate::observe::{say, table};
 use crate::sparse::Quality;
 use crate::train::{MODEL, RunFolder, evaluate};
@@ -50,7 +50,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let (mut crew, params, scaling, data) = agree(comm, open())?;
     warn_if_crowded(comm, settings.threads);
     let blocks = comm.size();
-    let tally = evaluate(comm, &mut crew, &params, &data, &scaling, (blocks, None))?;
+    let tally = evaluate(
+        comm,
+        &mut crew,
+        Params::Host(&params),
+        &data,
+        &scaling,
+        (blocks, None),
+    )?;
     if comm.rank() > 0 {
         return Ok(());
     }

@@ -147,7 +147,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
-        crew,
+        backend: Box::new(crew),
         loader,
         scaling,
         steps: Steps::new(
@@ -211,7 +211,7 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         flops: speed * trainer.model().flops(),
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
-        layers: trainer.model().costs(),
+        layers: trainer.costs(),
         faults: settings.inject.iter().map(ToString::to_string).collect(),
     })
 }

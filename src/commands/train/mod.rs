@@ -11,7 +11,7 @@ use crate::board::{Phase, Watch};
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
-use crate::nn;
+use crate::nn::{self, Crew};
 use crate::observe::{say, table};
 use crate::train::{
     Goal, Inject, Journal, Noise, Parts, RankReport, RankWork, RunFolder, Trainer, budget,
@@ -27,7 +27,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         return agree(comm, Err(Error::Usage(problem.into())));
     }
     let memory = budget(comm);
-    let (mut plan, mut crew) = agree(comm, Plan::new(comm.size(), settings, memory))?;
+    let (mut plan, model) = agree(comm, Plan::new(comm.size(), settings, memory))?;
     warn_if_crowded(comm, settings.threads);
     if plan.limit < plan.asked && comm.rank() == 0 {
         log::warn!(
@@ -37,7 +37,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             readable(memory.unwrap_or(0))
         );
     }
-    plan.choose_exchange(comm, settings, crew.model().params())?;
+    plan.choose_exchange(comm, settings, model.params())?;
+    let mut crew = Crew::new(model, settings.threads)?;
     let mut choices = Vec::new();
     if settings.tune {
         let alone = !plan.exchange.is_synchronous();
@@ -61,7 +62,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         .measures_noise()
         .then(|| Noise::new(follows.then_some(plan.limit)));
     let parts = Parts {
-        crew,
+        backend: Box::new(crew),
         loader,
         scaling,
         steps,

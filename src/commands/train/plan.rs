@@ -6,7 +6,7 @@ use super::settings::{BatchSize, Growth, Settings};
 use crate::comm::Comm;
 use crate::data::{Dataset, Scaling, Steps, split};
 use crate::exchange::{Kind, fastest};
-use crate::nn::Crew;
+use crate::nn::Model;
 use crate::optim::Schedule;
 use crate::train::{CHUNK, Every, Need};
 use crate::{Error, Result};
@@ -32,12 +32,12 @@ pub(in crate::commands) struct Plan {
 }
 
 impl Plan {
-    /// The plan and its models; `memory` is what each rank may take, where that is known.
+    /// The plan and its model; `memory` is what each rank may take, where that is known.
     pub(in crate::commands) fn new(
         ranks: usize,
         settings: &Settings,
         memory: Option<u64>,
-    ) -> Result<(Self, Crew)> {
+    ) -> Result<(Self, Model)> {
         let exchange = settings.exchange;
         let whole = Dataset::open(&settings.data)?;
         let (data, validation) = match settings.validation {
@@ -105,7 +105,7 @@ impl Plan {
             eval_every,
             log_every,
         };
-        Ok((plan, Crew::new(model, settings.threads)?))
+        Ok((plan, model))
     }
 }
 
