@@ -81,11 +81,13 @@ pub enum Error {
     #[error("the product is wrong: {0}")]
     Wrong(String),
     /// A run would need more memory than there is.
-    #[error("a step of {batch} samples needs {} of memory on each rank, and there are {}: {}",
+    #[error("a step of {batch} samples needs {} of memory on {place}, and there are {}: {}",
         readable(*need), readable(*have), fits(*largest))]
     Memory {
         /// Samples of the step, over all ranks that take it together.
         batch: usize,
+        /// Where: on each rank, or on its device.
+        place: &'static str,
         /// Bytes that a rank needs.
         need: u64,
         /// Bytes that a rank may have.

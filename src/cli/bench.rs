@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::choice::{self, ModelArgs};
 use super::data::features;
+use super::device::DeviceArgs;
 use super::exchange::ExchangeArgs;
 use super::matrix::Type;
 use super::sparse::{SparseExchange, SparseOptimizer};
@@ -172,6 +173,8 @@ pub(super) struct BenchTrain {
     /// Threads that each rank splits its batch over.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How many of the ranks take part, such as 1,2,4 to see how speed grows with ranks [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     ranks: Vec<usize>,
@@ -255,6 +258,7 @@ impl Bench {
             data: typed.data,
             batches: typed.batch,
             threads: typed.threads,
+            device: typed.device.device,
             ranks: typed.ranks,
             exchange: typed.exchange.resolve()?,
             seconds: typed.seconds,

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::device::Chosen;
 use super::train::Plan;
-use crate::comm::Comm;
+use crate::backend::Wanted;
+use crate::comm::{Comm, threads_of_one_rank};
 use crate::data::Loader;
 use crate::exchange::Record;
 use crate::nn::{self, Crew};
@@ -81,7 +83,9 @@ pub fn run(settings: &Settings) -> Result<()> {
     let place = |path: &mut PathBuf| *path = header.folder.join(&path);
     place(&mut train.data);
     train.test.iter_mut().for_each(place);
-    let (plan, model) = Plan::new(header.ranks, &train, None)?;
+    let here = &threads_of_one_rank(1)[0];
+    let chosen = Chosen::find(here, Wanted::Cpu, None)?;
+    let (plan, model) = Plan::new((here, header.ranks), &train, &chosen, None)?;
     let params = model.params();
     if params != header.parameters {
         return Err(Error::Mismatch {

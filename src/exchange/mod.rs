@@ -9,6 +9,7 @@ pub mod cost;
 mod kind;
 mod local;
 mod node_shared;
+mod on_device;
 mod one_sided;
 mod tail;
 
@@ -20,6 +21,7 @@ pub use conduct::{Conduct, Histogram, gini};
 pub use kind::{Kind, Start};
 pub use local::{Averaging, Local};
 pub use node_shared::NodeShared;
+pub use on_device::OnDevice;
 pub use one_sided::{Freedom, OneSided, Placement, Record, Update};
 pub use tail::Tail;
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{Arenas, Crew, Fault, LayerCost, Model, Params, ShardSums, Share, Tally};
+use super::{Arenas, Crew, Fault, Grads, LayerCost, Model, Params, ShardSums, Share, Tally};
 use crate::Result;
 use crate::backend::cuda::Stream;
 use crate::data::Batch;
@@ -28,14 +28,14 @@ pub trait Backend {
         Ok(())
     }
 
-    /// What the step that was begun came to.
-    fn end(&mut self) -> Result<Found>;
+    /// What the step that was begun came to; with the same arenas.
+    fn end(&mut self, params: Params, grads: Grads) -> Result<Found>;
 
     /// Losses and right answers over all batches that `next` fills; it says whether there was another.
     fn evaluate(&mut self, params: Params, batch: &mut Batch, next: Next) -> Result<Tally>;
 
     /// What training changes in the model and no gradient moves, as it is now.
-    fn state(&self) -> Result<Vec<f32>>;
+    fn state(&mut self) -> Result<Vec<f32>>;
 
     /// Replaces the state by one that a model of this kind gave.
     fn set_state(&mut self, values: &[f32]) -> Result<()>;
@@ -106,7 +106,7 @@ impl Backend for Crew {
         Ok(())
     }
 
-    fn end(&mut self) -> Result<Found> {
+    fn end(&mut self, _params: Params, _grads: Grads) -> Result<Found> {
         Ok(std::mem::take(&mut self.found))
     }
 
@@ -118,7 +118,7 @@ impl Backend for Crew {
         Ok(total)
     }
 
-    fn state(&self) -> Result<Vec<f32>> {
+    fn state(&mut self) -> Result<Vec<f32>> {
         Ok(self.model().state())
     }
 

@@ -1,8 +1,11 @@
 //! Fully connected layer.
 
+use super::device::{self, DeviceLayer};
 use super::layer::{Backward, Flops, Init, Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::linear::{self, Geometry};
 use crate::backend::cpu::{Input, Scratch};
+use crate::backend::cuda::{self, View, ViewMut};
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -87,5 +90,50 @@ impl Layer for Linear {
     fn grad_input(&mut self, pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
         let w = &work.params[..self.ci * self.co];
         linear::grad_input(self.geometry(pass.n), work.dy, w, dx);
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for Linear {
+    fn scratch(&self, n: usize) -> usize {
+        cuda::linear::scratch(self.geometry(n))
+    }
+
+    fn forward(
+        &mut self,
+        pass: device::Pass,
+        params: View<f32>,
+        x: View<f32>,
+        y: ViewMut<f32>,
+        scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let (w, b) = params.split_at(self.ci * self.co);
+        cuda::linear::forward(pass.stream, self.geometry(pass.n), x, w, b, y, scratch)
+    }
+
+    fn grad_params(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        grads: ViewMut<f32>,
+        scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let (dw, db) = grads.split_at(self.ci * self.co);
+        let g = self.geometry(pass.n);
+        cuda::linear::grad_params(pass.stream, g, work.x, work.dy, dw, db, scratch)
+    }
+
+    fn grad_input(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        dx: ViewMut<f32>,
+        scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let w = work.params.part(0..self.ci * self.co);
+        cuda::linear::grad_input(pass.stream, self.geometry(pass.n), work.dy, w, dx, scratch)
     }
 }

@@ -27,7 +27,12 @@ impl Share<'_> {
     /// The squared norm of the mean gradient times its share of the samples, where that is measured: of gradients with the sum
     /// of squares `squares`, over the samples of `tally`.
     pub(super) fn norm(&self, squares: f64, tally: Tally) -> f64 {
-        match self.measured {
+        Self::norm_of(self.measured, squares, tally)
+    }
+
+    /// The same of a step with so many samples, if that is measured.
+    pub(super) fn norm_of(measured: Option<usize>, squares: f64, tally: Tally) -> f64 {
+        match measured {
             // The arena holds this share of the mean: c/n of its own mean, whose square counts c/n times.
             Some(samples) if tally.count > 0 => squares * samples as f64 / tally.count as f64,
             _ => 0.0,

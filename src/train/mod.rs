@@ -17,7 +17,7 @@ pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
 pub use journal::{Journal, Moment};
 pub(crate) use memory::available;
-pub use memory::{Need, budget, readable};
+pub use memory::{Batches, Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;

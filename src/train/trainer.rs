@@ -169,6 +169,8 @@ impl Trainer {
         let start = Start {
             shards: self.shards,
             state: self.mover.state(),
+            sums: self.mover.sums(),
+            stream: self.backend.stream(),
             record,
         };
         kind.start(comm, std::mem::take(&mut self.params), start)
@@ -328,7 +330,8 @@ impl Trainer {
         };
         self.backend.begin(&share, arenas)?;
         self.look_ahead(step)?;
-        let Found { sums, fault } = self.backend.end()?;
+        let Arenas { params, grads, .. } = exchange.arenas();
+        let Found { sums, fault } = self.backend.end(params, grads)?;
         let ShardSums { tally, norm } = sums;
         let mine = Tail {
             tally,

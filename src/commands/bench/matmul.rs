@@ -97,6 +97,7 @@ fn measure<T: Real>(comm: &dyn Comm, settings: &Settings, [m, n, k]: [usize; 3])
         beta: T::zero(),
         plan: &plan,
         check: Some(1),
+        device: None,
         flip: None,
     };
     let mut rounds = Vec::new();

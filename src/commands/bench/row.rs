@@ -1,6 +1,7 @@
 //! What a measurement came to, for people and for programs.
 
 use super::layers;
+use crate::commands::device::Chosen;
 use crate::data::Dataset;
 use crate::exchange::Kind;
 use crate::nn::LayerCost;
@@ -27,6 +28,9 @@ pub(super) struct Row {
     pub(super) layers: Vec<LayerCost>,
     /// Faults that were asked for.
     pub(super) faults: Vec<String>,
+    /// What computed, and whether that is an emulator.
+    pub(super) device: String,
+    pub(super) emulated: bool,
 }
 
 /// What stands above the rows.
@@ -34,18 +38,27 @@ pub(super) fn head(
     work: &str,
     data: &Dataset,
     exchange: Kind,
-    threads: usize,
+    (chosen, threads): (&Chosen, usize),
     peak: f64,
 ) -> String {
+    let of = match (&chosen.device, chosen.is_emulated()) {
+        (_, true) => "an emulator has no peak".into(),
+        (Some(_), _) => format!("peak of a device, on paper: {:.1} GFLOP/s", peak / 1e9),
+        (None, _) => format!(
+            "peak of a core, measured on all at once: {:.1} GFLOP/s",
+            peak / 1e9
+        ),
+    };
     format!(
         "bench train: {work}, {} samples of {}, {} classes
-exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s
+device: {}
+exchange: {}; threads of a rank: {threads}; {of}
 {:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
+        chosen.words,
         exchange.describe(),
-        peak / 1e9,
         "ranks",
         "batch",
         "steps",
@@ -81,7 +94,10 @@ impl Row {
             each,
             self.speed,
             self.flops / 1e9,
-            format!("{:.0} %", 100.0 * self.share(peak)),
+            match self.emulated {
+                true => "-".into(),
+                false => format!("{:.0} %", 100.0 * self.share(peak)),
+            },
             self.memory[0],
             self.memory[1],
         )
@@ -92,6 +108,7 @@ impl Row {
         let [compute, exchange, wait, load] = self.shares;
         serde_json::json!({
             "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
+            "device": self.device, "emulated": self.emulated,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),

@@ -8,13 +8,15 @@ use std::time::Instant;
 use super::row::{self, Row};
 use super::set::BuiltIn;
 use super::{Waiting, check_ranks, layers};
+use crate::backend::Wanted;
 use crate::backend::cpu::peak_flops;
 use crate::comm::{Comm, agree};
+use crate::commands::device::Chosen;
 use crate::commands::train::BatchSize;
 use crate::commands::warn_if_crowded;
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
-use crate::exchange::{Exchange, Kind, fastest};
-use crate::nn::{Crew, Init, zoo::Choice};
+use crate::exchange::{Exchange, Kind, OnDevice, fastest};
+use crate::nn::{Backend, Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{Inject, OnNan, Parts, Reduce, Times, Trainer, budget};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub batches: Vec<usize>,
     /// Threads of each rank.
     pub threads: usize,
+    /// What computes.
+    pub device: Wanted,
     /// Ranks that take part, for each measurement; none for all.
     pub ranks: Vec<usize>,
     /// How ranks agree.
@@ -47,6 +51,21 @@ pub struct Settings {
     pub json: bool,
     /// Faults on demand.
     pub inject: Vec<Inject>,
+}
+
+impl Settings {
+    /// What is asked for that a device cannot do.
+    fn unfit(&self) -> Option<&'static str> {
+        let asked = [
+            (self.threads > 1, "--threads divides a batch over cores"),
+            (
+                self.exchange == Kind::Overlapped,
+                "--overlap is for gradients that the CPU computes",
+            ),
+        ];
+        let found = asked.into_iter().find(|(there, _)| *there);
+        found.map(|(_, what)| what)
+    }
 }
 
 /// Measures and prints; *collective*.
@@ -88,9 +107,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
+    let unfit = settings.unfit();
+    let chosen = Chosen::find(comm, settings.device, unfit)?;
     // All at once, as they will compute: the best core of an otherwise idle machine is nobody's share.
     comm.barrier();
-    let mut peak = [peak_of_threads(settings.threads)];
+    let mut peak = [match &chosen.device {
+        Some(_) => chosen.peak().unwrap_or(f64::NAN),
+        None => peak_of_threads(settings.threads),
+    }];
     comm.sum(&mut peak);
     let peak = peak[0] / comm.size() as f64;
     if comm.rank() == 0 && !settings.json {
@@ -102,7 +126,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &work,
             &data,
             settings.exchange,
-            settings.threads,
+            (&chosen, settings.threads),
             peak,
         ));
     }
@@ -113,7 +137,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             if comm.rank() >= ranks {
                 continue;
             }
-            let row = measure(&*bench, settings, &data, batch)?;
+            let row = measure(&*bench, settings, &chosen, &data, batch)?;
             if comm.rank() == 0 {
                 say(&if settings.json {
                     row.json(&settings.model.to_string(), &name, peak)
@@ -131,23 +155,40 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 }
 
 /// One row of the table; *collective*.
-fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usize) -> Result<Row> {
+fn measure(
+    comm: &dyn Comm,
+    settings: &Settings,
+    chosen: &Chosen,
+    data: &Arc<Dataset>,
+    batch: usize,
+) -> Result<Row> {
     data.enough_for(comm.size())?;
     agree(comm, settings.exchange.check(comm, None))?;
     let model = settings.model.build(data.shape, data.classes)?;
     let kind = match settings.exchange {
+        Kind::Auto if chosen.device.is_some() => Kind::OnDevice,
         Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
         kind => kind,
     };
-    let mut crew = Crew::new(model, settings.threads)?;
-    if settings.tune {
-        crew.tune(batch, |choices| comm.broadcast(0, choices));
-    }
+    let backend: Box<dyn Backend> = match chosen.device {
+        Some(_) => {
+            let fixed = OnDevice::bytes(comm, model.params(), 0);
+            let how = (settings.threads, fixed);
+            chosen.backend(comm, model, data, how, (batch, batch))?
+        }
+        None => {
+            let mut crew = Crew::new(model, settings.threads)?;
+            if settings.tune {
+                crew.tune(batch, |choices| comm.broadcast(0, choices));
+            }
+            Box::new(crew)
+        }
+    };
     restart_peak_memory();
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
-        backend: Box::new(crew),
+        backend,
         loader,
         scaling,
         steps: Steps::new(
@@ -213,6 +254,8 @@ fn measure(comm: &dyn Comm, settings: &Settings, data: &Arc<Dataset>, batch: usi
         memory,
         layers: trainer.costs(),
         faults: settings.inject.iter().map(ToString::to_string).collect(),
+        device: chosen.words.clone(),
+        emulated: chosen.is_emulated(),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod device;
 mod elements;
+mod models;
 mod norms;
 mod outcome;
 mod pools;
@@ -33,6 +34,7 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
         .chain(layers)
         .chain(&norms::CHECKS)
         .chain(&outcome::CHECKS)
+        .chain(&models::CHECKS)
 }
 
 impl Place {
