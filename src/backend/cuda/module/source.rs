@@ -103,7 +103,10 @@ impl Source {
 }
 
 /// What sources include.
-const HEADERS: [(&str, &str); 1] = [("common.cuh", include_str!("../../../../kernels/common.cuh"))];
+const HEADERS: [(&str, &str); 2] = [
+    ("common.cuh", include_str!("../../../../kernels/common.cuh")),
+    ("tile.cuh", include_str!("../../../../kernels/tile.cuh")),
+];
 
 /// A file's text with each header in the place of the first line that includes it; compilers are told what line is whose.
 fn spliced(file: &str, embedded: &str, seen: &mut Vec<&'static str>) -> Result<String> {
