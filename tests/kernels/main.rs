@@ -13,6 +13,7 @@ mod checks;
 mod compiled;
 mod emulator;
 mod planted;
+mod refused;
 
 use std::process::ExitCode;
 
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     let gates: Vec<Gate> = emulator::gates()
         .into_iter()
         .chain(planted::gates())
+        .chain(refused::gates())
         .chain(compiled::gates())
         .filter(chosen)
         .collect();
@@ -76,14 +78,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the checks whose names hold a word, all without; `few` among them asks for few shapes.
+/// Runs the checks whose names hold a word, all without; `few` among them asks for few shapes. Errors that are planted run only by
+/// their whole names.
 fn work(words: &[String]) -> ExitCode {
     let few = words.iter().any(|word| word == "few");
     let mut names = words.iter().filter(|word| *word != "few").peekable();
     let all = names.peek().is_none();
     let names: Vec<&String> = names.collect();
-    let place = Place::open(few);
-    for (name, check) in checks::all() {
+    let place = match Place::open(few) {
+        Ok(place) => place,
+        Err(error) => {
+            println!("{}", error.report());
+            return ExitCode::FAILURE;
+        }
+    };
+    let planted = planted::CHECKS
+        .iter()
+        .filter(|(name, _)| names.iter().any(|word| word == name));
+    for (name, check) in checks::all().chain(planted) {
         if all || names.iter().any(|word| name.contains(word.as_str())) {
             println!("check: {name}");
             check(&place);

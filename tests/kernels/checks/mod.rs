@@ -39,14 +39,14 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
 
 impl Place {
     /// On the first device.
-    pub fn open(few: bool) -> Self {
-        let device = Device::open(0).unwrap();
-        let stream = Stream::new(&device).unwrap();
-        Self {
+    pub fn open(few: bool) -> phalanx::Result<Self> {
+        let device = Device::open(0)?;
+        let stream = Stream::new(&device)?;
+        Ok(Self {
             device,
             stream,
             few,
-        }
+        })
     }
 
     /// A buffer with these values.
