@@ -253,7 +253,7 @@ fn commands() {
         let printed = there(2, &format!("{words} cuda")).unwrap();
         assert!(printed.contains("EMULATED"), "{printed}");
     }
-    let bench = "bench train softmax --batch 8 --seconds 0.05 --by-layer --device cuda";
+    let bench = "bench train --model softmax --batch 8 --seconds 0.05 --by-layer --device cuda";
     let printed = there(1, bench).unwrap();
     assert!(
         printed.contains("EMULATED") && printed.contains("linear"),
