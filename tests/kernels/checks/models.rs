@@ -172,7 +172,7 @@ fn evaluations(place: &Place) {
 }
 
 fn faults(place: &Place) {
-    let layers = LAYERS[0];
+    let layers = "conv2d outputs=3 kernel=3, relu, flatten, linear";
     let mut cpu = Crew::new(model(layers), 1).unwrap();
     let mut there = DeviceModel::new(model(layers), &place.device, 3).unwrap();
     let params = cpu.model().init(Init::default(), 9);
@@ -187,13 +187,13 @@ fn faults(place: &Place) {
     let with = |value: f32, batch: &Batch| {
         let mut batch = batch.clone();
         if let Images::Floats(values) = &mut batch.images {
-            values[5] = value;
+            values[..50].fill(value);
         }
         batch
     };
     assert_eq!(named(&params, &with(f32::NAN, &good)), "the input");
     let too_large = with(3e38, &good);
-    assert_eq!(named(&params, &too_large), "the output of layer 0 (conv2d)");
+    assert_eq!(named(&params, &too_large), "the output of layer 3 (linear)");
     let mut bad = params.clone();
     bad[3] = f32::INFINITY;
     assert_eq!(named(&bad, &good), "a parameter in 0.conv2d.weight");
