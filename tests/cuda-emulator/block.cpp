@@ -14,7 +14,6 @@ __attribute__((weak)) void __sanitizer_start_switch_fiber(void**, const void*, s
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void*, const void**, size_t*);
 __attribute__((weak)) void* __tsan_get_current_fiber();
 __attribute__((weak)) void* __tsan_create_fiber(unsigned);
-__attribute__((weak)) void __tsan_destroy_fiber(void*);
 __attribute__((weak)) void __tsan_switch_to_fiber(void*, unsigned);
 __attribute__((weak)) void __tsan_acquire(void*);
 __attribute__((weak)) void __tsan_release(void*);
@@ -190,10 +189,7 @@ void arm(Fiber& fiber, unsigned number) {
     fiber.stack = map + 4096;
   }
   if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(fiber.stack, STACK);
-  if (__tsan_create_fiber) {
-    if (fiber.tsan) __tsan_destroy_fiber(fiber.tsan);
-    fiber.tsan = __tsan_create_fiber(0);
-  }
+  if (__tsan_create_fiber && !fiber.tsan) fiber.tsan = __tsan_create_fiber(0);
   void** top = (void**)(fiber.stack + STACK - 64 - number * 64 % 16384);
   *--top = nullptr;
   *--top = (void*)fiber_main;

@@ -85,7 +85,11 @@ API int nvrtcCompileProgram(void* handle, int, const char* const*) {
     " -std=c++17 -O1 -march=native -ffp-contract=off -g1 -fPIC -shared -fno-strict-aliasing -fvisibility=hidden"
     " -Wno-attributes -Wno-unknown-pragmas " + setting("EMULATOR_CXXFLAGS", "") +
     " -I" + quoted(folder()) + " -o " + quoted(library) + " " + quoted(source) + " 2> " + quoted(log);
+  // A sanitizer that watches kernels must not watch their compiler.
+  const std::string preloaded = setting("LD_PRELOAD", "");
+  unsetenv("LD_PRELOAD");
   const int code = system(command.c_str());
+  if (!preloaded.empty()) setenv("LD_PRELOAD", preloaded.c_str(), 1);
   program->log = content(log);
   program->image = content(library);
   for (auto& file : {source, library, log}) unlink(file.c_str());

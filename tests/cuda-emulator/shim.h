@@ -68,17 +68,22 @@ static inline unsigned __ballot_sync(unsigned mask, int predicate) {
 }
 static inline int __any_sync(unsigned mask, int predicate) { return __ballot_sync(mask, predicate) != 0; }
 
-template <class T>
-static inline T atomicAdd(T* place, std::common_type_t<T> value) {
-  const T old = *place;  // one thread of the CPU runs all of a device
-  *place = old + value;
+// Atomic for the sanitizer's sake: one thread of the CPU runs all of a device.
+template <class T, class F>
+static inline T emulator_change(T* place, F change) {
+  T old, changed;
+  __atomic_load(place, &old, __ATOMIC_RELAXED);
+  do changed = change(old);
+  while (!__atomic_compare_exchange(place, &old, &changed, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
   return old;
 }
 template <class T>
+static inline T atomicAdd(T* place, std::common_type_t<T> value) {
+  return emulator_change(place, [=](T old) { return (T)(old + value); });
+}
+template <class T>
 static inline T atomicMax(T* place, std::common_type_t<T> value) {
-  const T old = *place;
-  *place = std::max(old, value);
-  return old;
+  return emulator_change(place, [=](T old) { return std::max(old, value); });
 }
 
 template <class T>

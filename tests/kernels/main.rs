@@ -13,6 +13,7 @@ mod checks;
 mod compiled;
 mod emulator;
 mod planted;
+mod program;
 mod refused;
 
 use std::process::ExitCode;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         .into_iter()
         .chain(planted::gates())
         .chain(refused::gates())
+        .chain(program::gates())
         .chain(compiled::gates())
         .filter(chosen)
         .collect();

@@ -80,12 +80,12 @@ const ERRORS: [Error; 7] = [
     },
     Error {
         name: "a swapped argument gives wrong numbers",
-        file: "linear.cu",
-        from: "linear_grad_input_narrow(Geometry g, const float* dy, const float* w,",
-        to: "linear_grad_input_narrow(Geometry g, const float* w, const float* dy,",
-        check: "linear",
+        file: "scale.cu",
+        from: "scale_bytes(const u8* pixels, float factor, float shift,",
+        to: "scale_bytes(const u8* pixels, float shift, float factor,",
+        check: "scale",
         by: By::Emulator,
-        says: "grad input",
+        says: "bytes",
     },
     Error {
         name: "an overrun of shared memory",

@@ -1,11 +1,14 @@
 //! One kernel at one size.
 
 use crate::Result;
-use crate::backend::cuda::Stream;
+use crate::backend::cuda::{Buffer, Stream, ViewMut};
 use crate::rng::Stream as Random;
 
 /// What is launched again and again.
 pub(super) type Launch = Box<dyn FnMut(&Stream) -> Result<()>>;
+
+/// What makes cases of one operation.
+pub(super) type Make = fn(&Stream, &Sizes) -> Result<Vec<Case>>;
 
 /// A kernel that was compared with the CPU, ready to be timed.
 pub(super) struct Case {
@@ -25,15 +28,18 @@ pub(super) struct Case {
 }
 
 impl Case {
-    /// Of single precision, right to within rounding.
-    pub(super) fn new(
-        name: &'static str,
-        shape: String,
+    /// Launches once, into `out`, and compares that with what the CPU gave.
+    pub(super) fn checked(
+        stream: &Stream,
+        (name, shape): (&'static str, String),
         (flops, bytes): (f64, f64),
-        error: f64,
-        launch: impl FnMut(&Stream) -> Result<()> + 'static,
-    ) -> Self {
-        Self {
+        mut out: Buffer<f32>,
+        expected: &[f32],
+        mut launch: impl FnMut(&Stream, ViewMut<f32>) -> Result<()> + 'static,
+    ) -> Result<Self> {
+        launch(stream, out.view_mut())?;
+        let error = worst(&stream.values(out.view())?, expected);
+        Ok(Self {
             name,
             shape,
             flops,
@@ -41,8 +47,8 @@ impl Case {
             double: false,
             error,
             tolerance: 1e-4,
-            launch: Box::new(launch),
-        }
+            launch: Box::new(move |stream| launch(stream, out.view_mut())),
+        })
     }
 
     /// Whether it computes what the CPU does; a NaN does not.

@@ -49,11 +49,18 @@ pub(super) fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         .chain(elements::CASES)
     {
         for mut case in make(&stream, &sizes)? {
-            if !settings.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())) {
+            if !settings
+                .only
+                .as_ref()
+                .is_none_or(|only| case.name.contains(only.as_str()))
+            {
                 continue;
             }
             let seconds = time(&stream, &mut case, settings.seconds)?;
-            println!("{}", row(&case, seconds, facts, peak.as_ref(), settings.json));
+            println!(
+                "{}",
+                row(&case, seconds, facts, peak.as_ref(), settings.json)
+            );
             if !case.right() {
                 wrong.push(case.name);
             }
@@ -70,10 +77,7 @@ pub(super) fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 
 /// Seconds of one launch: after one to warm up, as many as fill the time, between two events.
 fn time(stream: &Stream, case: &mut Case, seconds: f64) -> Result<f64> {
-    let (begin, end) = (
-        Event::new(stream.device())?,
-        Event::new(stream.device())?,
-    );
+    let (begin, end) = (Event::new(stream.device())?, Event::new(stream.device())?);
     let mut repeated = |times: usize| -> Result<f64> {
         stream.record(&begin)?;
         for _ in 0..times {
@@ -101,7 +105,8 @@ fn head(device: &Device, sizes: &Sizes, peak: Option<&Peak>) -> Result<String> {
     )];
     match (facts.emulated, peak) {
         (true, _) => lines.push(
-            "an emulator on the CPU: results are checked, times mean nothing and are left out".into(),
+            "an emulator on the CPU: results are checked, times mean nothing and are left out"
+                .into(),
         ),
         (false, Some(peak)) => lines.push(peak.describe()),
         (false, None) => lines.push("its peak is not known: no share of it is told".into()),

@@ -26,8 +26,7 @@ impl Peak {
         };
         let single = f64::from(facts.multiprocessors) * cores * 2.0 * f64::from(facts.clock) * 1e3;
         // Memory moves twice a clock.
-        let memory =
-            2.0 * f64::from(facts.memory_clock) * 1e3 * f64::from(facts.memory_bus) / 8.0;
+        let memory = 2.0 * f64::from(facts.memory_clock) * 1e3 * f64::from(facts.memory_bus) / 8.0;
         let known = !facts.emulated && single > 0.0 && memory > 0.0;
         known.then_some(Self {
             single,
@@ -38,7 +37,11 @@ impl Peak {
 
     /// Seconds that a launch takes at least.
     pub(super) fn seconds(&self, case: &Case) -> f64 {
-        let flops = if case.double { self.double } else { self.single };
+        let flops = if case.double {
+            self.double
+        } else {
+            self.single
+        };
         (case.flops / flops).max(case.bytes / self.memory)
     }
 
