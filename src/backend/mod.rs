@@ -4,4 +4,4 @@ pub mod cpu;
 pub mod cuda;
 mod wanted;
 
-pub use wanted::Wanted;
+pub use wanted::{Gemm, Wanted};

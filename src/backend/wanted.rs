@@ -15,6 +15,16 @@ pub enum Wanted {
     Cuda(Option<usize>),
 }
 
+/// Whose kernels multiply matrices on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Gemm {
+    /// Ours.
+    #[default]
+    Own,
+    /// NVIDIA's.
+    Cublas,
+}
+
 impl FromStr for Wanted {
     type Err = String;
 

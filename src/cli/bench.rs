@@ -303,7 +303,7 @@ impl Bench {
             data: typed.data,
             batches: typed.batch,
             threads: typed.threads,
-            device: typed.device.device,
+            device: typed.device.resolve(),
             ranks: typed.ranks,
             exchange: typed.exchange.resolve()?,
             seconds: typed.seconds,

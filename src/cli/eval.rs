@@ -31,7 +31,7 @@ impl Eval {
             run: self.run,
             data: self.data,
             threads: self.threads,
-            device: self.device.device,
+            device: self.device.resolve(),
             json: self.json,
         }
     }

@@ -147,7 +147,7 @@ impl Matmul {
             imagined: self
                 .ranks
                 .map(|ranks| (ranks, self.per_node.unwrap_or(ranks))),
-            device: self.device.device,
+            device: self.device.resolve(),
             check: match self.check {
                 CheckArg::Freivalds => Check::Freivalds,
                 CheckArg::Dense => Check::Dense,

@@ -232,7 +232,7 @@ impl Train {
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
             threads: self.threads,
-            device: self.device.device,
+            device: self.device.resolve(),
             grow: self.grow_batch.map(|by| match by {
                 GrowthArg::Schedule => Growth::Schedule,
                 GrowthArg::Noise => Growth::Noise,

@@ -1,7 +1,7 @@
 //! `--device`: what computes on each rank, agreed on by all.
 
-use crate::backend::Wanted;
 use crate::backend::cuda::{Device, Facts};
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree};
 use crate::data::Dataset;
 use crate::nn::{self, Backend, Crew, DeviceModel, Model};
@@ -17,13 +17,35 @@ pub(super) struct Chosen {
     pub(super) device: Option<Device>,
     /// What computes on all ranks, for the user.
     pub(super) words: String,
+    /// Whose kernels multiply there.
+    pub(super) gemm: Gemm,
     /// Ranks that share this rank's device.
     sharers: usize,
 }
 
 impl Chosen {
     /// Settles what computes; `unfit` says what is asked for that a device cannot do; *collective*.
-    pub(super) fn find(comm: &dyn Comm, wanted: Wanted, unfit: Option<&str>) -> Result<Self> {
+    pub(super) fn find(
+        comm: &dyn Comm,
+        (wanted, gemm): (Wanted, Gemm),
+        unfit: Option<&str>,
+    ) -> Result<Self> {
+        let found = Self::place(comm, wanted, unfit)?;
+        match (&found.device, gemm) {
+            (_, Gemm::Own) => Ok(found),
+            (Some(_), Gemm::Cublas) => Ok(Self {
+                words: format!("{}, products by cuBLAS", found.words),
+                gemm,
+                ..found
+            }),
+            (None, Gemm::Cublas) => {
+                let problem = format!("--gemm cublas is for GPUs, and this is {}", found.words);
+                agree(comm, Err(Error::Usage(problem)))
+            }
+        }
+    }
+
+    fn place(comm: &dyn Comm, wanted: Wanted, unfit: Option<&str>) -> Result<Self> {
         let number = match wanted {
             Wanted::Cpu => return Ok(Self::cpu("cpu".into())),
             Wanted::Cuda(number) => number,
@@ -63,6 +85,7 @@ impl Chosen {
         Ok(Self {
             sharers: sharers.count(),
             words: together(&all),
+            gemm: Gemm::Own,
             device: Some(device),
         })
     }
@@ -71,6 +94,7 @@ impl Chosen {
         Self {
             device: None,
             words,
+            gemm: Gemm::Own,
             sharers: 1,
         }
     }
@@ -119,7 +143,7 @@ impl Chosen {
         let pixels = data.element() == "u8";
         let bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);
         let most = batches.limit("the device of a rank", memory, bytes)?;
-        let made = DeviceModel::new(model, device, batches.share(most));
+        let made = DeviceModel::new(model, device, batches.share(most), self.gemm);
         Ok(Box::new(agree(comm, made)?))
     }
 
@@ -198,7 +222,7 @@ mod tests {
     #[test]
     fn the_cpu_computes_where_it_is_asked_for() {
         run_ranks(2, |comm| {
-            let chosen = Chosen::find(comm, Wanted::Cpu, Some("anything")).unwrap();
+            let chosen = Chosen::find(comm, (Wanted::Cpu, Gemm::Own), Some("anything")).unwrap();
             assert_eq!(
                 (chosen.words.as_str(), chosen.is_emulated()),
                 ("cpu", false)

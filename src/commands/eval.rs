@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::device::Chosen;
 use super::sparse::{Figures, calibration, describe};
 use super::{predict, warn_if_crowded};
-use crate::backend::Wanted;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, block};
 use crate::data::Dataset;
 use crate::nn::{self, Params};
@@ -22,8 +22,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// Threads of each rank.
     pub threads: usize,
-    /// What computes.
-    pub device: Wanted,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// Whether to print JSON.
     pub json: bool,
 }

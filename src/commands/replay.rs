@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::device::Chosen;
 use super::train::Plan;
-use crate::backend::Wanted;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, threads_of_one_rank};
 use crate::data::Loader;
 use crate::exchange::Record;
@@ -84,7 +84,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     place(&mut train.data);
     train.test.iter_mut().for_each(place);
     let here = &threads_of_one_rank(1)[0];
-    let chosen = Chosen::find(here, Wanted::Cpu, None)?;
+    let chosen = Chosen::find(here, (Wanted::Cpu, Gemm::Own), None)?;
     let (plan, model) = Plan::new((here, header.ranks), &train, &chosen, None)?;
     let params = model.params();
     if params != header.parameters {

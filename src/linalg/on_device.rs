@@ -3,6 +3,8 @@
 use ndarray::{ArrayView2, ArrayViewMut2, s};
 
 use super::real::Real;
+use crate::backend::Gemm;
+use crate::backend::cuda::blas::{self, Blas, Stored};
 use crate::backend::cuda::gemm::{self, Geometry};
 use crate::backend::cuda::{Buffer, Device, Pinned, Stream};
 use crate::{Error, Result};
@@ -12,6 +14,8 @@ const SIDE: usize = 4096;
 
 /// A device that multiplies.
 pub struct Multiplier<T: Real> {
+    /// Who multiplies there, if not our kernels.
+    blas: Option<Blas>,
     stream: Stream,
     /// Rows and columns of its tiles.
     side: usize,
@@ -28,7 +32,7 @@ struct Operand<T: Real> {
 
 impl<T: Real> Multiplier<T> {
     /// On a device of which so many bytes may be taken, for products of at most `longest` rows or columns.
-    pub fn new(device: &Device, memory: u64, longest: usize) -> Result<Self> {
+    pub fn new(device: &Device, gemm: Gemm, memory: u64, longest: usize) -> Result<Self> {
         let fits = (memory / (3 * size_of::<T>() as u64)).isqrt() as usize;
         let side = SIDE.min(longest.max(1)).min(fits);
         if side == 0 {
@@ -44,8 +48,14 @@ impl<T: Real> Multiplier<T> {
                 here: Pinned::new(device, side * side)?,
             })
         };
+        let stream = Stream::new(device)?;
+        let blas = match gemm {
+            Gemm::Own => None,
+            Gemm::Cublas => Some(Blas::open(&stream)?),
+        };
         Ok(Self {
-            stream: Stream::new(device)?,
+            blas,
+            stream,
             side,
             a: operand()?,
             b: operand()?,
@@ -85,9 +95,19 @@ impl<T: Real> Multiplier<T> {
 
     /// The product of what was sent, into c or added to it.
     fn launch(&mut self, (m, n, k): (usize, usize, usize), add: bool) -> Result<()> {
-        let g = Geometry::new(m, n, k, add);
         let (a, b) = (self.a.there.part(0..m * k), self.b.there.part(0..k * n));
-        gemm::product(&self.stream, g, a, b, self.c.there.part_mut(0..m * n))
+        let c = self.c.there.part_mut(0..m * n);
+        let Some(blas) = &self.blas else {
+            return gemm::product(&self.stream, Geometry::new(m, n, k, add), a, b, c);
+        };
+        let product = blas::Product {
+            m,
+            n,
+            k,
+            stored: [Stored::Plain; 2],
+            add,
+        };
+        blas.product(product, a, b, c)
     }
 
     fn receive(&mut self, alpha: T, tile: &mut ArrayViewMut2<T>) -> Result<()> {

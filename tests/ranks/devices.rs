@@ -9,7 +9,7 @@ use crate::job::{LIMIT, csv, good, job, number, toml};
 use crate::launch::{Ended, phalanx, run, skip};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 9] = [
+pub const JOBS: [(&str, fn()); 10] = [
     (
         "devices: softmax, LeNet and a small AlexNet lose as on the CPU, on 1, 2 and 4 ranks and 1 to 4 devices",
         curves,
@@ -23,6 +23,7 @@ pub const JOBS: [(&str, fn()); 9] = [
         "devices: gradients are added up where they are by an MPI that can",
         aware_mpi,
     ),
+    ("devices: products by cuBLAS are the same", cublas),
     (
         "devices: eval, matmul and bench compute there and say that it is an emulator",
         commands,
@@ -225,6 +226,48 @@ fn aware_mpi() {
     let checksum =
         |run: &str| toml(folder.path().join(run).join("result.toml"))["checksum"].clone();
     assert_eq!(checksum("direct"), checksum("staged"));
+}
+
+/// A cuBLAS of two functions, which multiplies in the memory of emulated devices.
+fn cublas() {
+    let folder = folder();
+    let train = "train mlp train.h5 --test test.h5 --steps 4 --batch 7 --lr 0.1 --log-every 1 --force --device cuda";
+    let matmul = "matmul --a random:normal --b random:normal --m 30 --n 20 --k 50 --check dense --device cuda";
+    let with = format!("{train} --gemm cublas --out theirs");
+    let Some(refused) = emulated(1, folder.path(), &[], &with) else {
+        return;
+    };
+    assert_eq!(refused.code, Some(1), "{}", refused.output);
+    let said = "libcublas.so was not found";
+    assert!(refused.output.contains(said), "{}", refused.output);
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/cublas.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O2", "-shared", "-fPIC", "-o", "libcublas.so", source]);
+    compiler.current_dir(folder.path());
+    assert!(compiler.status().unwrap().success());
+    let emulator = emulator().unwrap();
+    let both = format!("{}:{}", folder.path().display(), emulator.display());
+    let setting = [("LD_LIBRARY_PATH", both.as_str())];
+    let there = |words: &str| good(emulated(2, folder.path(), &setting, words).unwrap());
+    there(&format!("{train} --out ours"));
+    let printed = there(&with);
+    assert!(printed.contains("products by cuBLAS"), "{printed}");
+    let [ours, theirs] = ["ours", "theirs"].map(|run| losses(folder.path().join(run)));
+    for (ours, theirs) in ours.iter().flatten().zip(theirs.iter().flatten()) {
+        assert!((ours - theirs).abs() < 1e-5, "{theirs} for {ours}");
+    }
+    for kind in ["f32", "f64"] {
+        there(&format!("{matmul} --gemm cublas --type {kind}"));
+    }
+    let refused = emulated(
+        1,
+        folder.path(),
+        &setting,
+        "matmul --a identity --b identity --n 4 --device cpu --gemm cublas",
+    );
+    let refused = refused.unwrap();
+    assert_eq!(refused.code, Some(2), "{}", refused.output);
+    assert!(refused.output.contains("--gemm cublas is for GPUs"));
 }
 
 fn commands() {

@@ -40,6 +40,9 @@ pub enum Missing {
     /// No compiler for kernels.
     #[error("there is no compiler for kernels (libnvrtc.so was not found)")]
     Compiler,
+    /// No cuBLAS, which was asked for.
+    #[error("there is no cuBLAS (libcublas.so was not found)")]
+    Blas,
 }
 
 impl Missing {
@@ -53,6 +56,9 @@ impl Missing {
                 "ask for one of those there are (see nvidia-smi and CUDA_VISIBLE_DEVICES), or use --device cpu"
             }
             Self::Capability { .. } => "use a GPU from Volta on, or --device cpu",
+            Self::Blas => {
+                "install the CUDA toolkit's cuBLAS and let LD_LIBRARY_PATH name its folder, or leave --gemm cublas out"
+            }
             Self::Compiler => {
                 "install the CUDA toolkit's NVRTC (on a cluster: module load cuda; from PyPI: nvidia-cuda-nvrtc-cu12) and let \
                  LD_LIBRARY_PATH name its folder, or use --device cpu"

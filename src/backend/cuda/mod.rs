@@ -17,6 +17,7 @@
 pub mod activation;
 pub mod batch_norm;
 pub mod bias;
+pub mod blas;
 pub mod conv2d;
 mod device;
 mod driver;

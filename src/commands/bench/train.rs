@@ -8,8 +8,8 @@ use std::time::Instant;
 use super::row::{self, Row};
 use super::set::BuiltIn;
 use super::{Waiting, check_ranks, layers};
-use crate::backend::Wanted;
 use crate::backend::cpu::peak_flops;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree};
 use crate::commands::device::Chosen;
 use crate::commands::train::BatchSize;
@@ -35,8 +35,8 @@ pub struct Settings {
     pub batches: Vec<usize>,
     /// Threads of each rank.
     pub threads: usize,
-    /// What computes.
-    pub device: Wanted,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// Ranks that take part, for each measurement; none for all.
     pub ranks: Vec<usize>,
     /// How ranks agree.

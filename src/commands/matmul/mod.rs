@@ -10,7 +10,7 @@ use ndarray::{Array2, ArrayView2};
 
 use super::device::Chosen;
 use super::matrix::precision_of;
-use crate::backend::Wanted;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, nodes};
 use crate::linalg::{
     Algorithm, Grid, Job, Left, Multiplier, Output, Plan, Precision, Product, Real, Source,
@@ -67,8 +67,8 @@ pub struct Settings {
     pub plan: bool,
     /// Ranks, and ranks of a node, that the plan is for instead of those that are there.
     pub imagined: Option<(usize, usize)>,
-    /// What computes.
-    pub device: Wanted,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// How the product is checked.
     pub check: Check,
     /// Whether bits must not depend on the number of ranks.
@@ -191,7 +191,7 @@ fn multiply<T: Real>(
     let memory = chosen.budget(comm)?.unwrap_or(0);
     let longest = plan.job.m.max(plan.job.n).max(plan.job.k);
     let device = chosen.device.as_ref();
-    let device = device.map(|device| Multiplier::<T>::new(device, memory, longest));
+    let device = device.map(|device| Multiplier::<T>::new(device, chosen.gemm, memory, longest));
     let device = agree(comm, device.transpose())?.map(RefCell::new);
     let product = Product {
         a: Left::Source(&matrices.a),

@@ -53,7 +53,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let backend: Box<dyn Backend> = match &chosen.device {
         Some(device) => {
-            let made = DeviceModel::new(model, device, plan.share(team));
+            let made = DeviceModel::new(model, device, plan.share(team), chosen.gemm);
             Box::new(agree(comm, made)?)
         }
         None => {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::backend::Wanted;
+use crate::backend::{Gemm, Wanted};
 use crate::data::{Augment, Length, Steps};
 use crate::exchange::Kind;
 use crate::nn::{Init, Model, zoo::Choice};
@@ -68,8 +68,8 @@ pub struct Settings {
     pub batch: BatchSize,
     /// Threads of each rank.
     pub threads: usize,
-    /// What computes.
-    pub device: Wanted,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// What makes the batch grow, if anything.
     pub grow: Option<Growth>,
     /// The most samples of a step that it grows to.

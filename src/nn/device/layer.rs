@@ -1,6 +1,7 @@
 //! What every layer can do on a device.
 
 use crate::Result;
+use crate::backend::cuda::blas::Blas;
 use crate::backend::cuda::{Stream, View, ViewMut};
 use crate::comm::Comm;
 use crate::nn::Draw;
@@ -20,6 +21,8 @@ pub struct Pass<'a> {
     pub samples: View<'a, u64>,
     /// The ranks that take the step together, if there are any.
     pub team: Option<&'a dyn Comm>,
+    /// Who multiplies matrices, if not our kernels.
+    pub blas: Option<&'a Blas>,
 }
 
 /// What a backward pass reads.

@@ -20,6 +20,8 @@ pub use memory::bytes;
 use super::{
     Arenas, Backend, Draw, Found, Grads, LayerCost, Model, Next, Params, ShardSums, Share, Tally,
 };
+use crate::backend::Gemm;
+use crate::backend::cuda::blas::Blas;
 use crate::backend::cuda::{Buffer, Device, Stream};
 use crate::data::Batch;
 use crate::{Error, Result};
@@ -31,6 +33,8 @@ use report::Report;
 pub struct DeviceModel {
     /// The model on paper; its layers hold what they keep on the device.
     paper: Model,
+    /// Who multiplies there, if not our kernels.
+    blas: Option<Blas>,
     stream: Rc<Stream>,
     /// The most samples at once.
     most: usize,
@@ -55,14 +59,19 @@ struct Begun {
 }
 
 impl DeviceModel {
-    /// Takes the memory for up to `most` samples at once.
-    pub fn new(model: Model, device: &Device, most: usize) -> Result<Self> {
+    /// Takes the memory for up to `most` samples at once; `gemm` says whose kernels multiply in linear layers.
+    pub fn new(model: Model, device: &Device, most: usize, gemm: Gemm) -> Result<Self> {
         let stream = Rc::new(Stream::new(device)?);
         let mut paper = model;
         for layer in &mut paper.layers {
             layer.on_device().allocate(&stream, most)?;
         }
+        let blas = match gemm {
+            Gemm::Own => None,
+            Gemm::Cublas => Some(Blas::open(&stream)?),
+        };
         let mut made = Self {
+            blas,
             intake: Intake::new(device, paper.input, most)?,
             work: Work::new(&stream, &mut paper, most)?,
             report: Report::new(&stream, most)?,

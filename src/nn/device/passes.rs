@@ -87,6 +87,7 @@ impl DeviceModel {
             draw,
             samples: batch.samples,
             team: Some(team),
+            blas: self.blas.as_ref(),
         };
         let mut run = Run {
             model: &mut self.paper,
@@ -114,6 +115,7 @@ impl DeviceModel {
             draw: Draw::default(),
             samples: batch.samples,
             team: None,
+            blas: self.blas.as_ref(),
         };
         let mut run = Run {
             model: &mut self.paper,

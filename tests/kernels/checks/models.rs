@@ -1,5 +1,6 @@
 //! Whole models on a device against the same models on the CPU: losses, gradients, state and faults.
 
+use phalanx::backend::Gemm;
 use phalanx::comm::{Comm, threads_of_one_rank};
 use phalanx::data::{Batch, Images, Scaling, Shape};
 use phalanx::nn::{
@@ -113,7 +114,7 @@ fn same_values(what: &str, found: &[f32], expected: &[f32], least: f32) {
 fn steps(place: &Place) {
     for layers in &LAYERS[..if place.few { 1 } else { 3 }] {
         let mut cpu = Crew::new(model(layers), 1).unwrap();
-        let mut there = DeviceModel::new(model(layers), &place.device, 7).unwrap();
+        let mut there = DeviceModel::new(model(layers), &place.device, 7, Gemm::Own).unwrap();
         let params = cpu.model().init(Init::default(), 7);
         // Sizes go up and down: what a larger batch left must not show.
         let sizes = if place.few {
@@ -150,7 +151,7 @@ fn steps(place: &Place) {
 fn evaluations(place: &Place) {
     for layers in &LAYERS[..if place.few { 1 } else { 3 }] {
         let mut cpu = Crew::new(model(layers), 1).unwrap();
-        let mut there = DeviceModel::new(model(layers), &place.device, 4).unwrap();
+        let mut there = DeviceModel::new(model(layers), &place.device, 4, Gemm::Own).unwrap();
         let params = cpu.model().init(Init::default(), 8);
         let mut state = cpu.model().state();
         state.iter_mut().for_each(|value| *value += 0.25);
@@ -174,7 +175,7 @@ fn evaluations(place: &Place) {
 fn faults(place: &Place) {
     let layers = "conv2d outputs=3 kernel=3, relu, flatten, linear";
     let mut cpu = Crew::new(model(layers), 1).unwrap();
-    let mut there = DeviceModel::new(model(layers), &place.device, 3).unwrap();
+    let mut there = DeviceModel::new(model(layers), &place.device, 3, Gemm::Own).unwrap();
     let params = cpu.model().init(Init::default(), 9);
     let [_, _, good] = batches(3);
     let mut named = |params: &[f32], batch: &Batch| {
@@ -193,7 +194,8 @@ fn faults(place: &Place) {
     };
     assert_eq!(named(&params, &with(f32::NAN, &good)), "the input");
     let too_large = with(3e38, &good);
-    assert_eq!(named(&params, &too_large), "the output of layer 3 (linear)");
+    let large: Vec<f32> = params.iter().map(|param| 1e3 * param).collect();
+    assert_eq!(named(&large, &too_large), "the output of layer 0 (conv2d)");
     let mut bad = params.clone();
     bad[3] = f32::INFINITY;
     assert_eq!(named(&bad, &good), "a parameter in 0.conv2d.weight");
