@@ -160,6 +160,8 @@ pub(super) struct BenchMatmul {
     /// Times that each is measured.
     #[arg(long, value_name = "N", default_value = "3", value_parser = positive)]
     rounds: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print a line of JSON for each shape instead of a table.
     #[arg(long)]
     json: bool,
@@ -275,6 +277,7 @@ impl Bench {
                     precisions: typed.r#type.into_iter().map(Into::into).collect(),
                     ranks: typed.ranks,
                     rounds: typed.rounds,
+                    device: typed.device.resolve(),
                     json: typed.json,
                 }));
             }

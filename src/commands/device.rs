@@ -1,9 +1,12 @@
 //! `--device`: what computes on each rank, agreed on by all.
 
 use crate::backend::cuda::{Device, Facts};
+use std::cell::RefCell;
+
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree};
 use crate::data::Dataset;
+use crate::linalg::{Multiplier, Real};
 use crate::nn::{self, Backend, Crew, DeviceModel, Model};
 use crate::train::{Batches, readable};
 use crate::{Error, Result};
@@ -145,6 +148,18 @@ impl Chosen {
         let most = batches.limit("the device of a rank", memory, bytes)?;
         let made = DeviceModel::new(model, device, batches.share(most), self.gemm);
         Ok(Box::new(agree(comm, made)?))
+    }
+
+    /// What multiplies matrices of at most `longest` rows or columns, if a device does; *collective*.
+    pub(super) fn multiplier<T: Real>(
+        &self,
+        comm: &dyn Comm,
+        longest: usize,
+    ) -> Result<Option<RefCell<Multiplier<T>>>> {
+        let memory = self.budget(comm)?.unwrap_or(0);
+        let made = |device| Multiplier::new(device, self.gemm, memory, longest);
+        let made = self.device.as_ref().map(made).transpose();
+        Ok(agree(comm, made)?.map(RefCell::new))
     }
 
     /// FLOP/s that a device has on paper; not known of an emulator.

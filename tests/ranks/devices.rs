@@ -302,6 +302,8 @@ fn commands() {
         printed.contains("EMULATED") && printed.contains("linear"),
         "{printed}"
     );
+    let products = there(2, "bench matmul --sizes 40 --rounds 1 --device cuda").unwrap();
+    assert!(products.contains("EMULATED"), "{products}");
     let printed = there(1, &format!("{bench} --json")).unwrap();
     assert!(printed.contains("\"emulated\":true"), "{printed}");
 }

@@ -2,7 +2,6 @@
 
 mod report;
 
-use std::cell::RefCell;
 use std::path::PathBuf;
 
 use ndarray::linalg::general_mat_mul;
@@ -13,8 +12,7 @@ use super::matrix::precision_of;
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, nodes};
 use crate::linalg::{
-    Algorithm, Grid, Job, Left, Multiplier, Output, Plan, Precision, Product, Real, Source,
-    Summary, gemm_peak,
+    Algorithm, Grid, Job, Left, Output, Plan, Precision, Product, Real, Source, Summary, gemm_peak,
 };
 use crate::observe::say;
 use crate::train::{budget, readable};
@@ -188,11 +186,8 @@ fn multiply<T: Real>(
     let unfit = (settings.reproducible)
         .then_some("--reproducible multiplies in tiles of the CPU's products");
     let chosen = Chosen::find(comm, settings.device, unfit)?;
-    let memory = chosen.budget(comm)?.unwrap_or(0);
     let longest = plan.job.m.max(plan.job.n).max(plan.job.k);
-    let device = chosen.device.as_ref();
-    let device = device.map(|device| Multiplier::<T>::new(device, chosen.gemm, memory, longest));
-    let device = agree(comm, device.transpose())?.map(RefCell::new);
+    let device = chosen.multiplier::<T>(comm, longest)?;
     let product = Product {
         a: Left::Source(&matrices.a),
         b: &matrices.b,
