@@ -3,6 +3,8 @@
 #   make demo    sets up, builds, makes a data set, trains on 4 ranks
 #   make test    sets up, then fmt, clippy, docs and all tests
 #
+# The gates of the GPU kernels alone: make test-kernels; the emulated GPU alone, into target/cuda-emulator: make emulator
+#
 # and real data, into data/NAME/train.h5 and test.h5: make mnist, make fashion-mnist
 
 PHALANX := target/release/phalanx
@@ -15,7 +17,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: demo test setup setup-test build fmt clippy doc check clean mnist fashion-mnist
+.PHONY: demo test test-kernels emulator setup setup-test setup-kernels build fmt clippy doc check clean mnist fashion-mnist
 
 demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
 	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
@@ -51,9 +53,21 @@ build: setup
 test: setup-test check
 	cargo test
 
+test-kernels: setup-kernels
+	cargo test --test kernels
+
+emulator: setup-kernels
+	@$(MAKE) -s -C tests/cuda-emulator
+
 # What only tests need: a second MPI, and networks between hosts made of namespaces.
-setup-test: setup
+setup-test: setup setup-kernels
 	@sh .ci/setup iproute2 mpich libmpich-dev
+
+# What the gates of the GPU kernels need: a compiler for the emulator, and NVIDIA's for kernels; a machine that has no way to PyPI
+# does without those, and the gate says so.
+setup-kernels: setup
+	@sh .ci/setup g++ make util-linux
+	@sh .ci/nvrtc || echo "note: NVIDIA's compilers could not be got from PyPI" >&2
 
 check: fmt clippy doc
 fmt: setup

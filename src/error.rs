@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::backend::cuda::Missing;
 use crate::train::readable;
 
 /// The library's result.
@@ -80,11 +81,13 @@ pub enum Error {
     #[error("the product is wrong: {0}")]
     Wrong(String),
     /// A run would need more memory than there is.
-    #[error("a step of {batch} samples needs {} of memory on each rank, and there are {}: {}",
+    #[error("a step of {batch} samples needs {} of memory on {place}, and there are {}: {}",
         readable(*need), readable(*have), fits(*largest))]
     Memory {
         /// Samples of the step, over all ranks that take it together.
         batch: usize,
+        /// Where: on each rank, or on its device.
+        place: &'static str,
         /// Bytes that a rank needs.
         need: u64,
         /// Bytes that a rank may have.
@@ -99,6 +102,37 @@ pub enum Error {
         call: &'static str,
         /// The code it returned.
         code: i32,
+    },
+    /// A GPU was asked for that cannot be used.
+    #[error("no GPU can be used: {0}")]
+    NoDevice(Missing),
+    /// A call of the CUDA driver, or of its compiler, failed.
+    #[error("{call} failed: {answer}")]
+    Cuda {
+        /// Name of the C function.
+        call: &'static str,
+        /// What it answered.
+        answer: String,
+    },
+    /// A kernel does not compile.
+    #[error("{file} does not compile for {architecture}:\n{log}")]
+    Kernel {
+        /// The source.
+        file: String,
+        /// What for.
+        architecture: String,
+        /// What the compiler said.
+        log: String,
+    },
+    /// A device has no memory left.
+    #[error("{device} has {} of memory left, and {} are needed", readable(*have), readable(*need))]
+    DeviceMemory {
+        /// The device's name.
+        device: String,
+        /// Bytes that were asked for.
+        need: u64,
+        /// Bytes that are free.
+        have: u64,
     },
     /// `phalanx doctor` found what makes this set-up unfit for training.
     #[error("{problems} {} found", if *problems == 1 { "problem was" } else { "problems were" })]
@@ -170,6 +204,10 @@ impl Error {
             {
                 Some(hint)
             }
+            Self::NoDevice(missing) => Some(missing.hint()),
+            Self::DeviceMemory { .. } => Some(
+                "give a smaller --batch, use a smaller model, or end what else uses the device (see nvidia-smi)",
+            ),
             Self::Unfit { .. } => Some("do what is listed, then run `phalanx doctor` again"),
             Self::Exists(_) => Some("give another name, or --force to replace it"),
             Self::Diverged { .. } => Some(

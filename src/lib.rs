@@ -3,11 +3,13 @@
 //! # The way of the data
 //!
 //! ```text
-//!  *.h5 ─▶ Dataset ─▶ Steps ─▶ Loader ─▶ Batch ─▶ Crew: a Model a thread ─▶ Tally ─▶ Journal ─▶ run folder
-//!          (mapped)   (keyed    (u8 or f32         │ forward, backward: layers call backend::cpu
-//!                      order)    scaled to f32)    ▼
+//!  *.h5 ─▶ Dataset ─▶ Steps ─▶ Loader ─▶ Batch ─▶ Backend ─▶ Tally ─▶ Journal ─▶ run folder
+//!          (mapped)   (keyed    (u8 or f32         │  Crew: a Model a thread, layers call backend::cpu
+//!                      order)    scaled to f32)    │  DeviceModel: a Model on a GPU, layers call backend::cuda
+//!                                                  ▼
 //!                                         Gradients ─▶ Exchange ─▶ Optimizer ─▶ parameters ─▶ model.h5
 //!                                                       │  NodeShared, AllReduce: all ranks take a step together
+//!                                                       │  OnDevice: the same, with all of it on the ranks' devices
 //!                                                       │  Backup: the first ranks that are ready take it
 //!                                                       │  OneSided: each rank by itself, on parameters of all
 //!                                                       └  Local: each rank by itself, averaged now and then
@@ -28,8 +30,8 @@
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi`, `libc` |
 //! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
-//! | [`nn`] | layers and models over flat arenas, and the threads that share a batch | `rayon` |
-//! | [`backend`] | the layers' arithmetic | `std::arch` |
+//! | [`nn`] | layers and models over flat arenas, and what takes batches through them: [`nn::Backend`] | `rayon` |
+//! | [`backend`] | the layers' arithmetic, on CPUs and on NVIDIA GPUs | `std::arch`, `cudarc` |
 //! | [`optim`] | gradients into updates, and at which rate | |
 //! | [`exchange`] | how ranks agree | |
 //! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |

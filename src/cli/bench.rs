@@ -6,11 +6,12 @@ use clap::{Args, Subcommand};
 
 use super::choice::{self, ModelArgs};
 use super::data::features;
+use super::device::DeviceArgs;
 use super::exchange::ExchangeArgs;
 use super::matrix::Type;
 use super::sparse::{SparseExchange, SparseOptimizer};
 use super::{positive, positive_real, rate, threads};
-use crate::commands::bench::{Settings, exchange, matmul, sparse, train};
+use crate::commands::bench::{Settings, exchange, kernels, matmul, sparse, train};
 use crate::train::Inject;
 use crate::{Error, Result};
 
@@ -21,6 +22,42 @@ pub(super) enum Bench {
     Exchange(BenchExchange),
     Sparse(BenchSparse),
     Matmul(BenchMatmul),
+    Kernels(BenchKernels),
+}
+
+/// Each GPU kernel by itself: whether it computes what the CPU does, and how fast it is.
+///
+/// Prints for each kernel its largest difference from the CPU, the time of a launch, GFLOP/s, GB/s, and the share of the roofline:
+/// of the time that arithmetic or memory traffic needs at least on this GPU. Ends with an error if a kernel is wrong.
+#[derive(Args)]
+pub(super) struct BenchKernels {
+    /// Which GPU: cuda, or cuda:1 for the second.
+    #[arg(long, value_name = "cuda[:N]", default_value = "cuda", value_parser = gpu)]
+    device: usize,
+    /// Samples of a batch [default: 128; on the emulator 3].
+    #[arg(long, value_name = "N", value_parser = positive)]
+    batch: Option<usize>,
+    /// Only kernels whose names hold this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// How long each kernel is repeated.
+    #[arg(long, value_name = "S", default_value = "0.2", value_parser = positive_real)]
+    seconds: f64,
+    /// Print a line of JSON for each kernel instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// The number of a GPU.
+fn gpu(text: &str) -> Result<usize, String> {
+    let expected = || format!("expected cuda or cuda:N with the number of a GPU, not {text}");
+    match text.strip_prefix("cuda").ok_or_else(expected)? {
+        "" => Ok(0),
+        rest => rest
+            .strip_prefix(':')
+            .and_then(|number| number.parse().ok())
+            .ok_or_else(expected),
+    }
 }
 
 /// The time of each exchange without any training; start it under mpirun with the ranks to measure.
@@ -123,6 +160,8 @@ pub(super) struct BenchMatmul {
     /// Times that each is measured.
     #[arg(long, value_name = "N", default_value = "3", value_parser = positive)]
     rounds: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print a line of JSON for each shape instead of a table.
     #[arg(long)]
     json: bool,
@@ -172,6 +211,8 @@ pub(super) struct BenchTrain {
     /// Threads that each rank splits its batch over.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How many of the ranks take part, such as 1,2,4 to see how speed grows with ranks [default: all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     ranks: Vec<usize>,
@@ -221,12 +262,22 @@ impl Bench {
         let typed = match self {
             Self::Train(typed) => typed,
             Self::Sparse(typed) => return Ok(Settings::Sparse(typed.resolve())),
+            Self::Kernels(typed) => {
+                return Ok(Settings::Kernels(kernels::Settings {
+                    device: typed.device,
+                    batch: typed.batch,
+                    only: typed.only,
+                    seconds: typed.seconds,
+                    json: typed.json,
+                }));
+            }
             Self::Matmul(typed) => {
                 return Ok(Settings::Matmul(matmul::Settings {
                     shapes: typed.sizes,
                     precisions: typed.r#type.into_iter().map(Into::into).collect(),
                     ranks: typed.ranks,
                     rounds: typed.rounds,
+                    device: typed.device.resolve(),
                     json: typed.json,
                 }));
             }
@@ -255,6 +306,7 @@ impl Bench {
             data: typed.data,
             batches: typed.batch,
             threads: typed.threads,
+            device: typed.device.resolve(),
             ranks: typed.ranks,
             exchange: typed.exchange.resolve()?,
             seconds: typed.seconds,

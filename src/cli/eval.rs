@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::device::DeviceArgs;
 use super::threads;
 use crate::commands::eval::Settings;
 
@@ -17,6 +18,8 @@ pub(super) struct Eval {
     /// Threads that each rank splits its samples over.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Print one line of JSON instead of a table.
     #[arg(long)]
     json: bool,
@@ -28,6 +31,7 @@ impl Eval {
             run: self.run,
             data: self.data,
             threads: self.threads,
+            device: self.device.resolve(),
             json: self.json,
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::device::DeviceArgs;
 use super::matrix::Type;
 use super::{bytes, positive};
 use crate::commands::matmul::{Check, Settings};
@@ -82,6 +83,8 @@ pub(super) struct Matmul {
     /// With --ranks: so many of them on each node [default: all on one].
     #[arg(long, value_name = "N", value_parser = positive, requires = "ranks")]
     per_node: Option<usize>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How to check the product.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = CheckArg::Freivalds)]
     check: CheckArg,
@@ -144,6 +147,7 @@ impl Matmul {
             imagined: self
                 .ranks
                 .map(|ranks| (ranks, self.per_node.unwrap_or(ranks))),
+            device: self.device.resolve(),
             check: match self.check {
                 CheckArg::Freivalds => Check::Freivalds,
                 CheckArg::Dense => Check::Dense,

@@ -3,6 +3,7 @@
 mod bench;
 mod choice;
 mod data;
+mod device;
 mod doctor;
 mod eval;
 mod exchange;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 use super::choice::{self, ModelArgs};
+use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
@@ -90,6 +91,8 @@ pub(super) struct Train {
     /// Threads that each rank splits its batch over; give it as many cores, as in mpirun --map-by slot:PE=T.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// Grow the batch: where --schedule step would multiply the rate by its factor, the batch is divided by it instead
     /// (schedule), or to the gradient noise scale that ranks measure, at most twice as large each epoch (noise).
     #[arg(long, value_enum, value_name = "BY")]
@@ -229,6 +232,7 @@ impl Train {
                 None => BatchSize::PerRank(self.batch.unwrap_or(100)),
             },
             threads: self.threads,
+            device: self.device.resolve(),
             grow: self.grow_batch.map(|by| match by {
                 GrowthArg::Schedule => Growth::Schedule,
                 GrowthArg::Noise => Growth::Noise,

@@ -13,6 +13,7 @@ mod facts;
 mod gate;
 mod launcher;
 mod mpi;
+mod on_device;
 mod parts;
 mod pause;
 mod rma;
@@ -44,6 +45,7 @@ pub(crate) use tree::{middle as tree_middle, plus};
 use std::ops::{AddAssign, Range};
 
 use crate::Result;
+use crate::backend::cuda::{View, ViewMut};
 
 /// Values that are summed over ranks at once: enough to be worth a message, and few enough to stay in a cache.
 pub const BUCKET: usize = 1 << 18;
@@ -121,6 +123,14 @@ pub trait Comm {
     fn far_counters(&self, len: usize) -> Result<Box<dyn Counters>>;
     /// `len` zeroed cells on each rank that all ranks see; the group must be on one node.
     fn shared(&self, len: usize) -> Result<Shared>;
+    /// Whether values in the memory of devices can be added up without a copy of them on the host.
+    fn sums_on_devices(&self) -> bool {
+        false
+    }
+    /// Sets `to` to the sum over ranks of `from`, both in the memory of devices, which have nothing to do with them any more.
+    fn sum_on_device(&self, _from: View<f32>, _to: ViewMut<f32>) -> Result<()> {
+        unreachable!("only asked of those that can")
+    }
 }
 
 impl dyn Comm + '_ {

@@ -13,7 +13,8 @@ use mpi::environment::Universe;
 use mpi::topology::{Color, SimpleCommunicator};
 use mpi::traits::*;
 
-use super::{Comm, Counters, Data, Op, Shared, Window, rma};
+use super::{Comm, Counters, Data, Op, Shared, Window, on_device, rma};
+use crate::backend::cuda::{View, ViewMut};
 use crate::{Error, Result, interrupt};
 
 /// How long a process waits that ends without MPI's end, for others to be out of MPI.
@@ -193,6 +194,14 @@ impl Comm for MpiComm {
             Data::F64(values) => self.reduce(values, &mut scratch.f64, op),
             Data::U64(values) => self.reduce(values, &mut scratch.u64, op),
         }
+    }
+
+    fn sums_on_devices(&self) -> bool {
+        on_device::supported()
+    }
+
+    fn sum_on_device(&self, from: View<f32>, to: ViewMut<f32>) -> Result<()> {
+        on_device::sum(self.comm.as_raw(), from, to)
     }
 
     fn broadcast_data(&self, data: Data, root: usize) {

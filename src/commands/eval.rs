@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
+use super::device::Chosen;
 use super::sparse::{Figures, calibration, describe};
 use super::{predict, warn_if_crowded};
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, block};
 use crate::data::Dataset;
-use crate::nn::{self, Crew};
+use crate::nn::{self, Params};
 use crate::observe::{say, table};
 use crate::sparse::Quality;
-use crate::train::{MODEL, RunFolder, evaluate};
+use crate::train::{CHUNK, MODEL, RunFolder, evaluate};
 use crate::{Error, Result};
 
 /// What to evaluate.
@@ -20,6 +22,8 @@ pub struct Settings {
     pub data: PathBuf,
     /// Threads of each rank.
     pub threads: usize,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// Whether to print JSON.
     pub json: bool,
 }
@@ -44,20 +48,26 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 hint: "use data that was made like the training set",
             });
         }
-        let crew = Crew::new(model, settings.threads)?;
-        Ok((crew, params, scaling, data))
+        Ok((model, params, scaling, data))
     };
-    let (mut crew, params, scaling, data) = agree(comm, open())?;
+    let (model, params, scaling, data) = agree(comm, open())?;
+    let unfit = (settings.threads > 1).then_some("--threads divides samples over cores");
+    let chosen = Chosen::find(comm, settings.device, unfit)?;
+    let name = model.spec.name.clone();
+    // Parameters, and gradients that nobody asks for.
+    let fixed = 8 * params.len() as u64;
+    let how = (settings.threads, fixed);
+    let mut backend = chosen.backend(comm, model, &data, how, (1, CHUNK))?;
     warn_if_crowded(comm, settings.threads);
     let blocks = comm.size();
-    let tally = evaluate(comm, &mut crew, &params, &data, &scaling, (blocks, None))?;
+    let (params, blocks) = (Params::Host(&params), (blocks, None));
+    let tally = evaluate(comm, &mut *backend, params, &data, &scaling, blocks)?;
     if comm.rank() > 0 {
         return Ok(());
     }
-    let name = &crew.model().spec.name;
     if settings.json {
         let line = serde_json::json!({
-            "run": settings.run, "data": settings.data, "model": name, "samples": tally.count,
+            "run": settings.run, "data": settings.data, "model": name, "device": chosen.words, "samples": tally.count,
             "loss": tally.mean_loss(), "accuracy": tally.accuracy(),
         });
         say(&line.to_string());
@@ -65,6 +75,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
     let rows = [
         ("model", format!("{name} of {}", settings.run.display())),
+        ("device", chosen.words),
         ("samples", tally.count.to_string()),
         ("loss", format!("{:.4}", tally.mean_loss())),
         ("accuracy", format!("{:.2} %", 100.0 * tally.accuracy())),

@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::device::Chosen;
 use super::train::Plan;
-use crate::comm::Comm;
+use crate::backend::{Gemm, Wanted};
+use crate::comm::{Comm, threads_of_one_rank};
 use crate::data::Loader;
 use crate::exchange::Record;
-use crate::nn;
+use crate::nn::{self, Crew};
 use crate::observe::{Progress, say, table};
 use crate::optim::Mover;
 use crate::train::{Replay, RunFolder, Trainer, UPDATES, checksum};
@@ -81,8 +83,10 @@ pub fn run(settings: &Settings) -> Result<()> {
     let place = |path: &mut PathBuf| *path = header.folder.join(&path);
     place(&mut train.data);
     train.test.iter_mut().for_each(place);
-    let (plan, mut crew) = Plan::new(header.ranks, &train, None)?;
-    let params = crew.model().params();
+    let here = &threads_of_one_rank(1)[0];
+    let chosen = Chosen::find(here, (Wanted::Cpu, Gemm::Own), None)?;
+    let (plan, model) = Plan::new((here, header.ranks), &train, &chosen, None)?;
+    let params = model.params();
     if params != header.parameters {
         return Err(Error::Mismatch {
             what: format!("parameters of {}", train.model),
@@ -91,6 +95,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             hint: "the model is not the one that was recorded",
         });
     }
+    let mut crew = Crew::new(model, train.threads)?;
     crew.choose(&header.methods);
     let (data, scaling) = (plan.data.clone(), plan.scaling.clone());
     let loader = Loader::augmented(data, scaling, train.seed, &train.augment);

@@ -209,6 +209,11 @@ impl Loader {
         }
         Ok(&self.batch)
     }
+
+    /// The batch that was delivered last.
+    pub fn batch(&self) -> &Batch {
+        &self.batch
+    }
 }
 
 impl Helper {

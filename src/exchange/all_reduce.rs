@@ -7,9 +7,10 @@
 
 use std::time::Instant;
 
-use super::{Arenas, Exchange, Spent, Tail};
+use super::{Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{BUCKET, Comm, Courier, cuts};
+use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
 /// One step in so many starts with a barrier, which tells waiting from exchanging; the others are split in the same
@@ -66,15 +67,15 @@ impl Exchange for AllReduce<'_> {
         self.comm
     }
 
-    fn params(&self) -> &[f32] {
-        &self.params
+    fn params(&self) -> Params<'_> {
+        Params::Host(&self.params)
     }
 
     fn arenas(&mut self) -> Arenas<'_> {
         Arenas {
             team: self.comm,
-            params: &self.params,
-            grads: &mut self.values[..self.params.len()],
+            params: Params::Host(&self.params),
+            grads: Grads::Host(&mut self.values[..self.params.len()]),
             courier: self.courier.as_mut(),
         }
     }

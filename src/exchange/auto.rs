@@ -33,7 +33,7 @@ pub fn fastest(comm: &dyn Comm, params: usize) -> Result<(Kind, String)> {
     // The first trial of each touches its memory for the first time, and is not counted.
     for trial in 0..=TRIALS {
         for (exchange, mover) in exchanges.iter_mut().zip(&mut movers) {
-            exchange.arenas().grads.fill(0.0);
+            exchange.arenas().grads.host().fill(0.0);
             comm.barrier();
             let start = Instant::now();
             exchange.step(Tail::default(), 0.0, mover)?;

@@ -10,9 +10,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Arenas, Conduct, Exchange, FINISHED, Spent, Tail};
+use super::{Conduct, Exchange, FINISHED, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, Gate, Moving, Pause, tree_sum};
+use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
 /// Steps are taken by the first ranks that are ready.
@@ -119,16 +120,16 @@ impl Exchange for Backup<'_> {
         Ok(Some(wait))
     }
 
-    fn params(&self) -> &[f32] {
-        &self.params
+    fn params(&self) -> Params<'_> {
+        Params::Host(&self.params)
     }
 
     fn arenas(&mut self) -> Arenas<'_> {
         let len = self.params.len();
         Arenas {
             team: &*self.alone,
-            params: &self.params,
-            grads: &mut self.gate.grads()[..len],
+            params: Params::Host(&self.params),
+            grads: Grads::Host(&mut self.gate.grads()[..len]),
             courier: None,
         }
     }

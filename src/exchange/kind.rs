@@ -1,10 +1,13 @@
 //! The exchanges by name.
 
 use std::path::Path;
+use std::rc::Rc;
 
 use super::{
-    AllReduce, Averaging, Backup, Exchange, Freedom, Local, NodeShared, OneSided, Placement,
+    AllReduce, Averaging, Backup, Exchange, Freedom, Local, NodeShared, OnDevice, OneSided,
+    Placement,
 };
+use crate::backend::cuda::Stream;
 use crate::comm::Comm;
 use crate::{Error, Result};
 
@@ -19,6 +22,8 @@ pub enum Kind {
     AllReduce,
     /// Synchronous, by messages that a second thread sends while gradients are still computed.
     Overlapped,
+    /// Synchronous, with parameters, gradients and optimizer on the ranks' devices.
+    OnDevice,
     /// Synchronous, by the first ranks that are ready.
     Backup {
         /// How many.
@@ -33,12 +38,16 @@ pub enum Kind {
 }
 
 /// What an exchange starts with besides parameters.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Start<'a> {
     /// Parts of a step's samples that are summed by one tree, whatever the number of ranks.
     pub shards: Option<usize>,
     /// Values that the optimizer remembers of each parameter.
     pub state: usize,
+    /// Sums that it must know before an update.
+    pub sums: usize,
+    /// The stream of a device that parameters are to stay on, with [`Kind::OnDevice`].
+    pub stream: Option<Rc<Stream>>,
     /// The folder in which every update of an asynchronous run is recorded.
     pub record: Option<&'a Path>,
 }
@@ -96,6 +105,9 @@ impl Kind {
             Self::Overlapped => {
                 "all-reduce (synchronous, by messages), overlapped with the backward pass".into()
             }
+            Self::OnDevice => {
+                "on the devices (synchronous; parameters and optimizer stay there)".into()
+            }
             Self::Backup { take, of } => {
                 format!("backup (synchronous, the first {take} of {of} gradients of each step)")
             }
@@ -113,7 +125,7 @@ impl Kind {
     pub fn is_lockstep(self) -> bool {
         matches!(
             self,
-            Self::Auto | Self::NodeShared | Self::AllReduce | Self::Overlapped
+            Self::Auto | Self::NodeShared | Self::AllReduce | Self::Overlapped | Self::OnDevice
         )
     }
 
@@ -139,6 +151,7 @@ impl Kind {
             }
             Self::AllReduce => Box::new(AllReduce::new(comm, params, start.shards)),
             Self::Overlapped => Box::new(AllReduce::overlapped(comm, params)?),
+            Self::OnDevice => Box::new(OnDevice::new(comm, params, start)?),
             Self::Backup { take, .. } => Box::new(Backup::new(comm, &params, take, start.state)?),
             Self::OneSided(freedom) => {
                 Box::new(OneSided::new(comm, freedom, params, start.record)?)

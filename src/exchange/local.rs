@@ -6,9 +6,10 @@
 
 use std::time::Instant;
 
-use super::{Arenas, Exchange, FINISHED, Spent, Tail};
+use super::{Exchange, FINISHED, Spent, Tail};
 use crate::Result;
 use crate::comm::{BUCKET, Comm};
+use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
 /// When and how ranks average.
@@ -123,15 +124,15 @@ impl Exchange for Local<'_> {
         Ok(if self.over { FINISHED } else { next })
     }
 
-    fn params(&self) -> &[f32] {
-        self.common()
+    fn params(&self) -> Params<'_> {
+        Params::Host(self.common())
     }
 
     fn arenas(&mut self) -> Arenas<'_> {
         Arenas {
             team: &*self.alone,
-            params: &self.params,
-            grads: &mut self.grads,
+            params: Params::Host(&self.params),
+            grads: Grads::Host(&mut self.grads),
             courier: None,
         }
     }

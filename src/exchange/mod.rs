@@ -9,6 +9,7 @@ pub mod cost;
 mod kind;
 mod local;
 mod node_shared;
+mod on_device;
 mod one_sided;
 mod tail;
 
@@ -20,13 +21,15 @@ pub use conduct::{Conduct, Histogram, gini};
 pub use kind::{Kind, Start};
 pub use local::{Averaging, Local};
 pub use node_shared::NodeShared;
+pub use on_device::OnDevice;
 pub use one_sided::{Freedom, OneSided, Placement, Record, Update};
 pub use tail::Tail;
 
 use std::time::Duration;
 
 use crate::Result;
-use crate::comm::{Comm, Courier};
+use crate::comm::Comm;
+use crate::nn::{Arenas, Params};
 use crate::optim::Mover;
 
 /// Holds parameters and gradients, and takes steps on behalf of the whole group; the training loop does not know which
@@ -49,7 +52,7 @@ pub trait Exchange {
         Ok(Some(Duration::ZERO))
     }
     /// The parameters as this rank sees them.
-    fn params(&self) -> &[f32];
+    fn params(&self) -> Params<'_>;
     /// What a rank's share of a step is computed with.
     fn arenas(&mut self) -> Arenas<'_>;
     /// Moves the parameters one step along the team's gradients at the rate `lr`, unless a rank has a fault. Gives the
@@ -74,18 +77,6 @@ pub trait Exchange {
 
 /// In place of a step when the run is over, or added to a counter of steps to be past every end; no run has so many.
 const FINISHED: u64 = 1 << 60;
-
-/// What a rank's share of a step is computed with.
-pub struct Arenas<'a> {
-    /// The ranks that take the step together.
-    pub team: &'a dyn Comm,
-    /// The parameters.
-    pub params: &'a [f32],
-    /// Where the rank's gradients are to be written.
-    pub grads: &'a mut [f32],
-    /// Who takes parts of the gradients as soon as they are there, if they are added up while others are computed.
-    pub courier: Option<&'a mut Courier>,
-}
 
 /// Where the time of an exchange went.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,9 +12,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Arenas, Exchange, Spent, Tail};
+use super::{Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{BUCKET, Comm, Division, Slices, cuts};
+use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
 /// All ranks are one team.
@@ -71,8 +72,8 @@ impl Exchange for NodeShared<'_> {
         self.comm
     }
 
-    fn params(&self) -> &[f32] {
-        self.slices.params()
+    fn params(&self) -> Params<'_> {
+        Params::Host(self.slices.params())
     }
 
     fn arenas(&mut self) -> Arenas<'_> {
@@ -81,8 +82,8 @@ impl Exchange for NodeShared<'_> {
         let team = self.comm;
         Arenas {
             team,
-            params,
-            grads,
+            params: Params::Host(params),
+            grads: Grads::Host(grads),
             courier: None,
         }
     }

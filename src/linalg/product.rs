@@ -3,6 +3,7 @@
 mod seen;
 mod steps;
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::ops::Range;
 use std::time::Instant;
@@ -11,6 +12,7 @@ use ndarray::{Array2, ArrayView2, ArrayViewMut2, s};
 
 use super::check::{Check, Sides, Verdict};
 use super::grid::Place;
+use super::on_device::Multiplier;
 use super::operand::{Factors, Need};
 use super::plan::{Plan, Way};
 use super::real::Real;
@@ -22,7 +24,7 @@ use seen::Seen;
 use steps::Steps;
 
 /// What to multiply.
-pub struct Product<'a, T> {
+pub struct Product<'a, T: Real> {
     /// The left factor.
     pub a: Left<'a, T>,
     /// The right factor.
@@ -37,6 +39,8 @@ pub struct Product<'a, T> {
     pub plan: &'a Plan,
     /// The seed of the test with random signs; none is made without.
     pub check: Option<u64>,
+    /// The device that multiplies; without, BLAS does.
+    pub device: Option<&'a RefCell<Multiplier<T>>>,
     /// Turns a bit of one element of the result over, to see that it is noticed: its row and column.
     pub flip: Option<(usize, usize)>,
 }
@@ -273,7 +277,7 @@ impl<T: Real> Product<'_, T> {
 }
 
 /// A product under way on one rank.
-struct Run<'a, T> {
+struct Run<'a, T: Real> {
     product: &'a Product<'a, T>,
     member: Option<Member<T>>,
     check: Option<&'a mut Check>,

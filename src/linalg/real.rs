@@ -4,6 +4,7 @@ use std::fmt;
 
 use ndarray::NdFloat;
 
+use crate::backend::cuda::{blas, gemm};
 use crate::comm::{Data, Plain};
 use crate::h5::Number;
 
@@ -36,7 +37,7 @@ impl fmt::Display for Precision {
 }
 
 /// A number of a matrix: `f32` or `f64`.
-pub trait Real: NdFloat + Number + Plain {
+pub trait Real: NdFloat + Number + Plain + gemm::Number + blas::Number {
     /// Which of the two.
     const PRECISION: Precision;
     /// Half the distance from 1 to the next number: the most that one rounding changes, relatively.

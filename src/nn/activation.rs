@@ -1,8 +1,11 @@
 //! Rectifier and hyperbolic tangent, in place.
 
+use super::device::{self, DeviceLayer};
 use super::layer::{Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::activation;
 use crate::backend::cpu::lanes::Op;
+use crate::backend::cuda::{self, View, ViewMut};
 use crate::data::Shape;
 
 /// Which function.
@@ -59,6 +62,26 @@ impl Layer for Activation {
         match self.kind {
             Kind::Relu => activation::relu_backward(y, dy),
             Kind::Tanh => activation::tanh_backward(y, dy),
+        }
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for Activation {
+    fn apply(&mut self, pass: device::Pass, x: ViewMut<f32>) -> Result<()> {
+        match self.kind {
+            Kind::Relu => cuda::activation::relu(pass.stream, x),
+            Kind::Tanh => cuda::activation::tanh(pass.stream, x),
+        }
+    }
+
+    fn apply_back(&mut self, pass: device::Pass, y: View<f32>, dy: ViewMut<f32>) -> Result<()> {
+        match self.kind {
+            Kind::Relu => cuda::activation::relu_backward(pass.stream, y, dy),
+            Kind::Tanh => cuda::activation::tanh_backward(pass.stream, y, dy),
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Batch normalisation.
 
+mod there;
+
+use super::device::DeviceLayer;
 use super::layer::{Backward, Init, Layer, Pass};
 use crate::backend::cpu::batch_norm::{Channels, Gradient, Running, Statistics};
 use crate::backend::cpu::{Input, Scratch};
 use crate::data::Shape;
 use crate::rng::Stream;
+use there::There;
 
 /// How a batch is normalised.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +34,8 @@ pub(super) struct BatchNorm {
     sums: Vec<f64>,
     /// Of its gradient.
     slopes: Vec<f64>,
+    /// What it keeps on a device, if it is there.
+    there: Option<There>,
 }
 
 impl BatchNorm {
@@ -43,6 +49,7 @@ impl BatchNorm {
             stats: Statistics::new(c),
             sums: vec![0.0; 2 * c + 1],
             slopes: vec![0.0; 2 * c],
+            there: None,
         }
     }
 
@@ -149,5 +156,9 @@ impl Layer for BatchNorm {
             count: self.count(),
         };
         self.channels.backward(work.x.floats(), work.dy, layer, dx);
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
     }
 }

@@ -1,9 +1,12 @@
 //! Convolution.
 
+use super::device::{self, DeviceLayer};
 use super::layer::{Backward, Flops, Init, Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::conv2d::{Conv2d as Kernel, Geometry, Method, Pass as Way};
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::{Input, Scratch};
+use crate::backend::cuda::{self, View, ViewMut};
 use crate::data::Shape;
 use crate::rng::Stream;
 
@@ -105,5 +108,50 @@ impl Layer for Conv2d {
 
     fn convolution_mut(&mut self) -> Option<&mut Kernel> {
         Some(&mut self.kernel)
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for Conv2d {
+    fn scratch(&self, n: usize) -> usize {
+        cuda::conv2d::Conv2d::new(self.g).scratch(n)
+    }
+
+    fn forward(
+        &mut self,
+        pass: device::Pass,
+        params: View<f32>,
+        x: View<f32>,
+        y: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let (w, b) = params.split_at(self.weights());
+        cuda::conv2d::Conv2d::new(self.g).forward(pass.stream, pass.n, x, w, b, y)
+    }
+
+    fn grad_params(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        grads: ViewMut<f32>,
+        scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let (dw, db) = grads.split_at(self.weights());
+        let kernel = cuda::conv2d::Conv2d::new(self.g);
+        kernel.grad_params(pass.stream, pass.n, work.x, work.dy, dw, db, scratch)
+    }
+
+    fn grad_input(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        dx: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        let w = work.params.part(0..self.weights());
+        cuda::conv2d::Conv2d::new(self.g).grad_input(pass.stream, pass.n, work.dy, w, dx)
     }
 }

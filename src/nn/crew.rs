@@ -5,8 +5,8 @@ use std::sync::Mutex;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-use super::shards::{ShardSums, Sharded, Tree};
-use super::{Draw, Model, Peers, Tally};
+use super::shards::{ShardSums, Share, Tree};
+use super::{Draw, Found, Model, Peers, Tally};
 use crate::comm::{Comm, ThreadComm, block, plus, threads_of_one_rank, tree_middle};
 use crate::data::Batch;
 use crate::{Error, Result};
@@ -30,6 +30,8 @@ pub struct Crew {
     tree: Tree,
     /// The other threads, if there are any.
     others: Option<Others>,
+    /// What the last step came to, until somebody asks.
+    pub(super) found: Found,
 }
 
 struct Others {
@@ -57,6 +59,7 @@ impl Crew {
             model,
             tree: Tree::default(),
             others: others.transpose()?,
+            found: Found::default(),
         })
     }
 
@@ -139,22 +142,27 @@ impl Crew {
     }
 
     /// As `gradients`, in shards, which the number of threads must divide; what the sums are does not depend on that number.
-    pub fn sharded_gradients(&mut self, work: Sharded, grads: &mut [f32]) -> ShardSums {
+    pub fn sharded_gradients(
+        &mut self,
+        params: &[f32],
+        work: &Share,
+        grads: &mut [f32],
+    ) -> ShardSums {
         let shards = work.cuts.len() - 1;
         let (model, tree) = (&mut self.model, &mut self.tree);
         let Some(others) = &mut self.others else {
-            return tree.add_up(model, &work, 0..shards, grads);
+            return tree.add_up((model, params), work, 0..shards, grads);
         };
         let each = shards / others.size();
         let of = |thread: usize| thread * each..(thread + 1) * each;
         let own = others.share(
-            || tree.add_up(model, &work, of(0), grads),
+            || tree.add_up((model, params), work, of(0), grads),
             |helper, thread| {
-                helper.grads.resize(work.params.len(), 0.0);
+                helper.grads.resize(params.len(), 0.0);
                 let Helper {
                     tree, model, grads, ..
                 } = helper;
-                helper.sums = tree.add_up(model, &work, of(thread), grads);
+                helper.sums = tree.add_up((model, params), work, of(thread), grads);
             },
         );
         others.add_up(grads);

@@ -1,7 +1,10 @@
 //! Dropout, in place.
 
-use super::layer::{Layer, Pass};
+use super::device::{self, DeviceLayer};
+use super::layer::{Draw, Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::dropout::Mask;
+use crate::backend::cuda::{self, View, ViewMut};
 use crate::data::Shape;
 
 /// Drops values while training; the same ones of a sample for any number of ranks.
@@ -15,13 +18,17 @@ pub(super) struct Dropout {
 impl Dropout {
     fn mask(&self, pass: Pass, values: &mut [f32]) {
         if pass.training {
-            let mask = Mask {
-                seed: pass.draw.seed,
-                layer: self.layer,
-                step: pass.draw.step,
-                rate: self.rate,
-            };
-            mask.apply(pass.samples, values);
+            self.named(pass.draw).apply(pass.samples, values);
+        }
+    }
+
+    /// What is dropped in the step that `draw` names.
+    fn named(&self, draw: Draw) -> Mask {
+        Mask {
+            seed: draw.seed,
+            layer: self.layer,
+            step: draw.step,
+            rate: self.rate,
         }
     }
 }
@@ -45,5 +52,25 @@ impl Layer for Dropout {
 
     fn apply_back(&mut self, pass: Pass, _y: &[f32], dy: &mut [f32]) {
         self.mask(pass, dy);
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for Dropout {
+    fn apply(&mut self, pass: device::Pass, x: ViewMut<f32>) -> Result<()> {
+        match pass.training {
+            true => {
+                let mask = self.named(pass.draw);
+                cuda::dropout::apply(pass.stream, mask, pass.samples, x)
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn apply_back(&mut self, pass: device::Pass, _y: View<f32>, dy: ViewMut<f32>) -> Result<()> {
+        DeviceLayer::apply(self, pass, dy)
     }
 }

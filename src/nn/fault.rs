@@ -62,7 +62,7 @@ impl Model {
         })
     }
 
-    fn in_gradients(&self, grads: &[f32]) -> Fault {
+    pub(super) fn in_gradients(&self, grads: &[f32]) -> Fault {
         // Gradients come from the loss: the last layer's come first.
         let mut tensors = self.tensors().iter().rev();
         let found = tensors.find_map(|tensor| {
@@ -80,7 +80,7 @@ fn in_input(batch: &Batch) -> Option<Fault> {
     }
 }
 
-fn fault(values: &[f32], what: impl Fn() -> String) -> Option<Fault> {
+pub(super) fn fault(values: &[f32], what: impl Fn() -> String) -> Option<Fault> {
     let value = odd(values)?;
     Some(Fault {
         what: what(),

@@ -1,8 +1,11 @@
 //! The mean of each channel.
 
+use super::device::{self, DeviceLayer};
 use super::layer::{Backward, Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::pool::average;
 use crate::backend::cpu::{Input, Scratch};
+use crate::backend::cuda::{self, View, ViewMut};
 use crate::data::Shape;
 
 /// One value for each channel, so that what follows does not depend on the size of the image.
@@ -43,5 +46,32 @@ impl Layer for GlobalAverage {
 
     fn grad_input(&mut self, _pass: Pass, work: &Backward, dx: &mut [f32], _scratch: &mut Scratch) {
         average::global_backward(self.plane(), work.dy, dx);
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for GlobalAverage {
+    fn forward(
+        &mut self,
+        pass: device::Pass,
+        _params: View<f32>,
+        x: View<f32>,
+        y: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        cuda::pool::average::global(pass.stream, self.plane(), x, y)
+    }
+
+    fn grad_input(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        dx: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        cuda::pool::average::global_backward(pass.stream, self.plane(), work.dy, dx)
     }
 }

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use serde::Serialize;
 
+use super::device::DeviceLayer;
 use super::peers::Peers;
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::{Input, Scratch, conv2d};
@@ -145,6 +146,8 @@ pub trait Layer: Send {
     fn apply_back(&mut self, _pass: Pass, _y: &[f32], _dy: &mut [f32]) {
         unreachable!("{} does not work in place", self.name())
     }
+    /// The layer as it is on a device.
+    fn on_device(&mut self) -> &mut dyn DeviceLayer;
 }
 
 /// What a backward pass reads.

@@ -28,7 +28,7 @@ pub struct Model {
     /// How many classes it tells apart.
     pub classes: usize,
     pub(super) layers: Vec<Box<dyn Layer>>,
-    stages: Vec<Stage>,
+    pub(super) stages: Vec<Stage>,
     tensors: Vec<Tensor>,
     tape: Tape,
     head: Option<Head>,
@@ -36,7 +36,7 @@ pub struct Model {
     slopes: [Vec<f32>; 2],
     /// What layers work in, one at a time.
     scratch: Scratch,
-    clock: Clock,
+    pub(super) clock: Clock,
 }
 
 /// A layer as a reader sees it.
@@ -53,17 +53,17 @@ pub struct Summary {
 }
 
 /// Where a layer reads and writes.
-struct Stage {
+pub(super) struct Stage {
     /// Its part of the arenas.
-    range: Range<usize>,
+    pub(super) range: Range<usize>,
     /// The buffer it reads, none for the batch itself, and the one it writes.
-    reads: Option<usize>,
-    writes: usize,
+    pub(super) reads: Option<usize>,
+    pub(super) writes: usize,
     /// Whether both are the same.
-    in_place: bool,
+    pub(super) in_place: bool,
     /// Values of one input and of one output sample.
-    inputs: usize,
-    outputs: usize,
+    pub(super) inputs: usize,
+    pub(super) outputs: usize,
 }
 
 /// The first layers, where they are of a kind that is faster eight samples at a time.

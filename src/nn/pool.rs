@@ -1,9 +1,12 @@
 //! Pooling: the largest or the mean of each window.
 
+use super::device::{self, DeviceLayer};
 use super::layer::{Backward, Layer, Pass};
+use crate::Result;
 use crate::backend::cpu::lanes::Op;
 use crate::backend::cpu::pool::{Geometry, average, max};
 use crate::backend::cpu::{Input, Scratch};
+use crate::backend::cuda::{self, Buffer, Stream, View, ViewMut};
 use crate::data::Shape;
 
 /// What becomes of a window.
@@ -21,6 +24,8 @@ pub(super) struct Pool {
     g: Geometry,
     /// Where each largest value was.
     places: Vec<u32>,
+    /// The same on a device, if it is there.
+    places_there: Option<Buffer<u32>>,
 }
 
 impl Pool {
@@ -29,6 +34,7 @@ impl Pool {
             kind,
             g,
             places: Vec::new(),
+            places_there: None,
         }
     }
 }
@@ -79,6 +85,60 @@ impl Layer for Pool {
         match self.kind {
             Kind::Average => average::backward(self.g, work.dy, dx),
             Kind::Max => max::backward(self.g, &self.places[..work.dy.len()], work.dy, dx),
+        }
+    }
+
+    fn on_device(&mut self) -> &mut dyn DeviceLayer {
+        self
+    }
+}
+
+impl DeviceLayer for Pool {
+    fn bytes(&self, n: usize) -> usize {
+        match self.kind {
+            Kind::Max => 4 * n * self.output().len(),
+            Kind::Average => 0,
+        }
+    }
+
+    fn allocate(&mut self, stream: &Stream, n: usize) -> Result<()> {
+        if self.kind == Kind::Max {
+            let places = Buffer::new(stream.device(), n * self.output().len())?;
+            self.places_there = Some(places);
+        }
+        Ok(())
+    }
+
+    fn forward(
+        &mut self,
+        pass: device::Pass,
+        _params: View<f32>,
+        x: View<f32>,
+        y: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        match &mut self.places_there {
+            Some(places) => {
+                let places = places.part_mut(0..y.len());
+                cuda::pool::max::forward(pass.stream, self.g, x, y, places)
+            }
+            None => cuda::pool::average::forward(pass.stream, self.g, x, y),
+        }
+    }
+
+    fn grad_input(
+        &mut self,
+        pass: device::Pass,
+        work: &device::Backward,
+        dx: ViewMut<f32>,
+        _scratch: ViewMut<f32>,
+    ) -> Result<()> {
+        match &self.places_there {
+            Some(places) => {
+                let places = places.part(0..work.dy.len());
+                cuda::pool::max::backward(pass.stream, self.g, places, work.dy, dx)
+            }
+            None => cuda::pool::average::backward(pass.stream, self.g, work.dy, dx),
         }
     }
 }

@@ -8,14 +8,12 @@ use crate::comm::{plus, tree_middle};
 use crate::data::Batch;
 use crate::optim::squares;
 
-/// What the shards of a rank are computed from.
+/// What a rank's share of a step is computed from, besides parameters.
 #[derive(Clone, Copy)]
-pub struct Sharded<'a> {
-    /// The parameters.
-    pub params: &'a [f32],
+pub struct Share<'a> {
     /// The samples of this rank.
     pub batch: &'a Batch,
-    /// Where they are cut into shards, both ends too.
+    /// Where they are cut into shards, both ends too; empty if they are not.
     pub cuts: &'a [usize],
     /// What names the step's random numbers.
     pub draw: Draw,
@@ -23,6 +21,23 @@ pub struct Sharded<'a> {
     pub scale: f32,
     /// Samples of the whole step, if the noise of gradients is measured.
     pub measured: Option<usize>,
+}
+
+impl Share<'_> {
+    /// The squared norm of the mean gradient times its share of the samples, where that is measured: of gradients with the sum
+    /// of squares `squares`, over the samples of `tally`.
+    pub(super) fn norm(&self, squares: f64, tally: Tally) -> f64 {
+        Self::norm_of(self.measured, squares, tally)
+    }
+
+    /// The same of a step with so many samples, if that is measured.
+    pub(super) fn norm_of(measured: Option<usize>, squares: f64, tally: Tally) -> f64 {
+        match measured {
+            // The arena holds this share of the mean: c/n of its own mean, whose square counts c/n times.
+            Some(samples) if tally.count > 0 => squares * samples as f64 / tally.count as f64,
+            _ => 0.0,
+        }
+    }
 }
 
 /// What shards add up to besides gradients. Its sums are rounded to floats at every addition, so that they are the same
@@ -62,8 +77,8 @@ impl Tree {
     /// The sums over `shards`, of `all` that this thread has from the first of them on; sets `grads` to the gradients'.
     pub(super) fn add_up(
         &mut self,
-        model: &mut Model,
-        work: &Sharded,
+        (model, params): (&mut Model, &[f32]),
+        work: &Share,
         shards: Range<usize>,
         grads: &mut [f32],
     ) -> ShardSums {
@@ -80,6 +95,7 @@ impl Tree {
         let states = &mut self.states[..];
         Walk {
             model,
+            params,
             work,
             states,
             first,
@@ -90,7 +106,8 @@ impl Tree {
 
 struct Walk<'a> {
     model: &'a mut Model,
-    work: &'a Sharded<'a>,
+    params: &'a [f32],
+    work: &'a Share<'a>,
     states: &'a mut [Vec<f32>],
     first: usize,
 }
@@ -114,8 +131,7 @@ impl Walk<'_> {
     }
 
     fn shard(&mut self, shard: usize, grads: &mut [f32]) -> ShardSums {
-        let Sharded {
-            params,
+        let Share {
             batch,
             cuts,
             draw,
@@ -130,16 +146,12 @@ impl Walk<'_> {
         let alone = Peers::default();
         let tally = self
             .model
-            .gradients(params, part, draw, scale, alone, grads);
+            .gradients(self.params, part, draw, scale, alone, grads);
         if let Some(state) = state {
             *state = self.model.state();
         }
-        let norm = match measured {
-            Some(samples) if tally.count > 0 => {
-                squares(grads) * samples as f64 / tally.count as f64
-            }
-            _ => 0.0,
-        };
+        let squares = measured.map_or(0.0, |_| squares(grads));
+        let norm = self.work.norm(squares, tally);
         let loss = f64::from(tally.loss as f32);
         ShardSums {
             tally: Tally { loss, ..tally },

@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use super::there::{There, moved};
 use super::{Memory, Optimizer, Step};
+use crate::Result;
 use crate::backend::cpu::wide;
+use crate::backend::cuda::update;
 
 /// Added to the root of the second moment, so that no parameter divides by zero.
 pub const EPSILON: f64 = 1e-8;
@@ -83,6 +86,22 @@ impl Optimizer for Adam {
                 *grad = -fade * param - rate * *m / (v.sqrt() * root + EPSILON as f32);
             }
         });
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        let params = there.params.len();
+        let settings = update::Adam {
+            lr,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            weight_decay: self.weight_decay,
+            decoupled: self.decoupled,
+            epsilon: EPSILON,
+            step: self.updates,
+        };
+        let moved = moved(&mut there.params, &mut there.grads, 0..params);
+        let (first, second) = there.memory.split_at(params);
+        update::adam(there.stream, settings, moved, [first, second])
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::{Optimizer, Step, squares};
+use super::{Optimizer, Step, There, squares};
+use crate::Result;
+use crate::backend::cuda::update;
 
 /// Shortens the whole gradient to `limit` where it is longer, then does as the optimizer inside does. As PyTorch's
 /// `clip_grad_norm_`: the factor is `limit / (norm + 1e-6)`, at most 1.
@@ -50,6 +52,16 @@ impl Optimizer for Clip {
             grads.iter_mut().for_each(|g| *g *= factor as f32);
         }
         self.inside.update(step, params, grads);
+    }
+
+    fn measure_there(&self, there: &mut There) -> Result<()> {
+        there.measure_grads(0, 0..there.grads.len())
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        let (square, grads) = (there.sums.shared().part(0..1), there.grads.again());
+        update::clip(there.stream, self.limit, square, grads)?;
+        self.inside.move_there(lr, there)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
+use super::there::{There, moved};
 use super::{Memory, Optimizer, Step, squares};
+use crate::Result;
+use crate::backend::cuda::update;
 use crate::nn::Tensor;
 
 /// As You, Gitman and Ginsburg (2017): for each tensor, `ratio = trust × |w| / (|g| + weight_decay × |w|)`,
@@ -94,6 +97,30 @@ impl Optimizer for Lars {
                 *grad = -*velocity;
             }
         }
+    }
+
+    fn measure_there(&self, there: &mut There) -> Result<()> {
+        for (i, (tensor, _)) in self.tensors.iter().enumerate() {
+            there.measure_params(2 * i, tensor.clone())?;
+            there.measure_grads(2 * i + 1, tensor.clone())?;
+        }
+        Ok(())
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        let settings = update::Lars {
+            lr,
+            trust: self.trust,
+            momentum: self.momentum,
+            weight_decay: self.weight_decay,
+        };
+        for (i, (tensor, adapts)) in self.tensors.iter().enumerate() {
+            let squares = adapts.then(|| there.sums.shared().part(2 * i..2 * i + 2));
+            let velocity = there.memory.again().part(tensor.clone());
+            let moved = moved(&mut there.params, &mut there.grads, tensor.clone());
+            update::lars(there.stream, settings, squares, moved, velocity)?;
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Optimizer, Step, squares};
+use super::{Optimizer, Step, There, squares};
+use crate::Result;
 
 /// Does as the optimizer inside does, and remembers the squared norm of the whole gradient before it.
 pub struct Measured {
@@ -55,6 +56,15 @@ impl Optimizer for Measured {
             ..*step
         };
         self.inside.update(&step, params, grads);
+    }
+
+    fn measure_there(&self, there: &mut There) -> Result<()> {
+        there.measure_grads(0, 0..there.grads.len())?;
+        self.inside.measure_there(&mut there.behind(1))
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        self.inside.move_there(lr, there.behind(1))
     }
 
     fn norm(&self) -> Option<f64> {

@@ -9,6 +9,7 @@ mod mover;
 mod rule;
 mod schedule;
 mod sgd;
+mod there;
 
 pub use adam::Adam;
 pub use clip::Clip;
@@ -19,8 +20,11 @@ pub use mover::{Mover, Part};
 pub use rule::Rule;
 pub use schedule::{Decay, Epochs, Schedule, Warmup};
 pub use sgd::Sgd;
+pub use there::There;
 
 use std::ops::Range;
+
+use crate::Result;
 
 /// Anything that moves parameters along a gradient.
 ///
@@ -55,6 +59,14 @@ pub trait Optimizer {
 
     /// Replaces each gradient of a piece by the amount to add to its parameter.
     fn update(&mut self, step: &Step, params: &[f32], grads: &mut [f32]);
+
+    /// As `measure`, of all parameters on a device: sets the sums there.
+    fn measure_there(&self, _there: &mut There) -> Result<()> {
+        Ok(())
+    }
+
+    /// As `update` of all parameters on a device, which are moved by it too; the sums are there.
+    fn move_there(&mut self, lr: f32, there: There) -> Result<()>;
 
     /// The squared norm of the whole gradient of the last update, where it was measured.
     fn norm(&self) -> Option<f64> {

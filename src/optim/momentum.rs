@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use super::there::{There, moved};
 use super::{Memory, Optimizer, Step};
+use crate::Result;
 use crate::backend::cpu::wide;
+use crate::backend::cuda::update;
 
 /// As PyTorch's SGD with dampening 0: with `g = gradient + weight_decay × params` and `v = momentum × v + g`, classic
 /// momentum is `params −= lr × v` and Nesterov's `params −= lr × (g + momentum × v)`.
@@ -61,6 +64,18 @@ impl Optimizer for Momentum {
                 *grad = -lr * (a * g + b * *velocity);
             }
         });
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        let all = 0..there.params.len();
+        let settings = update::Momentum {
+            lr,
+            momentum: self.momentum as f32,
+            nesterov: self.nesterov,
+            weight_decay: self.weight_decay as f32,
+        };
+        let moved = moved(&mut there.params, &mut there.grads, all);
+        update::momentum(there.stream, settings, moved, there.memory)
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Optimizer, Step};
+use super::{Optimizer, Step, There};
+use crate::Result;
 use crate::comm::{plus, tree_middle};
 
 /// Parameters of a piece: it, its gradients and the optimizer's state of it fit into the first-level cache.
@@ -122,6 +123,24 @@ impl Mover {
         let sums = &self.sums;
         self.optimizer
             .update(&Step { lr, at: 0, sums }, params, grads);
+    }
+
+    /// Moves all parameters on a device by one step at the rate `lr`.
+    pub fn step_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        self.taken += 1;
+        self.optimizer.advance(self.taken);
+        self.optimizer.measure_there(&mut there)?;
+        // Only who tells the norm reads sums on the host.
+        if self.optimizer.norm().is_some() {
+            let sums = there.stream.values(there.sums.shared())?;
+            self.optimizer.measured(&sums);
+        }
+        self.optimizer.move_there(lr, there)
+    }
+
+    /// Sums over all parameters or gradients that the optimizer must know before an update.
+    pub fn sums(&self) -> usize {
+        self.optimizer.sums()
     }
 
     /// Values that the optimizer remembers of each parameter.

@@ -1,6 +1,9 @@
 //! Plain stochastic gradient descent.
 
+use super::there::{There, moved};
 use super::{Optimizer, Step};
+use crate::Result;
+use crate::backend::cuda::update;
 
 /// `params −= lr × (gradient + weight_decay × params)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,6 +23,12 @@ impl Optimizer for Sgd {
             .iter_mut()
             .zip(params)
             .for_each(|(g, p)| *g = -lr * (*g + decay * p));
+    }
+
+    fn move_there(&mut self, lr: f32, mut there: There) -> Result<()> {
+        let all = 0..there.params.len();
+        let moved = moved(&mut there.params, &mut there.grads, all);
+        update::sgd(there.stream, lr, self.weight_decay as f32, moved)
     }
 }
 

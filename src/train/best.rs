@@ -1,7 +1,8 @@
 //! The best evaluation so far: what to keep, and when there has been no better one for too long.
 
+use crate::Result;
 use crate::comm::Comm;
-use crate::nn::{Crew, Model, Tally};
+use crate::nn::{Backend, Model, Params, Tally};
 
 /// The lowest loss of a run's watched set, on the ranks that evaluate.
 pub struct Best {
@@ -25,19 +26,19 @@ impl Best {
     }
 
     /// Takes note of an evaluation of `params` and of `model`'s state after `step` steps.
-    pub fn tested(&mut self, step: u64, tally: Tally, params: &[f32], model: &Model) {
+    pub fn tested(&mut self, step: u64, tally: Tally, params: Params, model: &Model) -> Result<()> {
         // A loss that is no number is not lower either.
         let lower = tally.mean_loss() < self.loss;
         if !lower {
             self.since += 1;
-            return;
+            return Ok(());
         }
         (self.loss, self.step, self.since) = (tally.mean_loss(), step, 0);
         if let Some((kept, state)) = &mut self.kept {
-            kept.clear();
-            kept.extend_from_slice(params);
+            params.read(kept)?;
             *state = model.state();
         }
+        Ok(())
     }
 
     /// The step of the best evaluation, if `patience` evaluations since were no better.
@@ -54,25 +55,25 @@ impl Best {
         comm: &dyn Comm,
         last: Option<Tally>,
         params: &mut [f32],
-        crew: &mut Crew,
-    ) -> Option<u64> {
+        backend: &mut dyn Backend,
+    ) -> Result<Option<u64>> {
         let last = last.map_or(f64::NEG_INFINITY, |tally| tally.mean_loss());
         // Rank 0 always evaluates: what it holds is what all get.
         let better = self.kept.is_some() && self.loss < last;
         let mut step = [if better { self.step } else { 0 }];
         comm.broadcast(0, &mut step);
         if step[0] == 0 {
-            return None;
+            return Ok(None);
         }
-        let mut state = crew.model().state();
+        let mut state = backend.model().state();
         if let Some((kept, of_kept)) = self.kept.as_ref().filter(|_| comm.rank() == 0) {
             params.copy_from_slice(kept);
             state.copy_from_slice(of_kept);
         }
         comm.broadcast(0, params);
         comm.broadcast(0, &mut state);
-        crew.set_state(&state);
-        Some(step[0])
+        backend.set_state(&state)?;
+        Ok(Some(step[0]))
     }
 }
 
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
     use crate::comm::run_ranks;
     use crate::data::Shape;
-    use crate::nn::Spec;
+    use crate::nn::{Crew, Spec};
 
     /// Two parameters and, of one channel, a running mean and a variance.
     fn model() -> Model {
@@ -102,7 +103,9 @@ mod tests {
     fn patience_counts_evaluations_since_the_best() {
         let mut best = Best::new(false);
         let stale = [3.0, 2.0, 2.0, 2.5, f64::NAN, 1.0].map(|loss| {
-            best.tested((10.0 * loss) as u64, tally(loss), &[], &model());
+            let params = Params::Host(&[]);
+            best.tested((10.0 * loss) as u64, tally(loss), params, &model())
+                .unwrap();
             best.stale(Some(2))
         });
         assert_eq!(stale, [None, None, None, Some(20), Some(20), None]);
@@ -116,15 +119,19 @@ mod tests {
             let mut crew = Crew::new(model(), 2).unwrap();
             if comm.rank() == 0 {
                 crew.set_state(&[5.0, 6.0]);
-                best.tested(10, tally(1.0), &[7.0, 8.0], crew.model());
-                best.tested(20, tally(2.0), &[9.0, 9.0], crew.model());
+                for (step, loss, params) in [(10, 1.0, [7.0, 8.0]), (20, 2.0, [9.0, 9.0])] {
+                    best.tested(step, tally(loss), Params::Host(&params), crew.model())
+                        .unwrap();
+                }
             }
             crew.set_state(&[0.0, 1.0]);
             let mut params = [0.0; 2];
             let worse = best.restore(comm, Some(tally(0.5)), &mut params, &mut crew);
+            let worse = worse.unwrap();
             assert_eq!((worse, params), (None, [0.0; 2]));
             assert_eq!(crew.model().state(), [0.0, 1.0]);
             let kept = best.restore(comm, Some(tally(3.0)), &mut params, &mut crew);
+            let kept = kept.unwrap();
             assert_eq!((kept, params), (Some(10), [7.0, 8.0]));
             assert_eq!(crew.model().state(), [5.0, 6.0]);
         });

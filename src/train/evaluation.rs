@@ -6,7 +6,7 @@ use crate::Result;
 use crate::board::{Board, Phase};
 use crate::comm::{Comm, agree, block};
 use crate::data::{Batch, Dataset, Scaling};
-use crate::nn::{Crew, Tally};
+use crate::nn::{Backend, Params, Tally};
 
 /// Samples that go through the model at once.
 pub const CHUNK: usize = 256;
@@ -16,8 +16,8 @@ pub const CHUNK: usize = 256;
 /// watched, moves with every chunk.
 pub fn evaluate(
     team: &dyn Comm,
-    crew: &mut Crew,
-    params: &[f32],
+    backend: &mut dyn Backend,
+    params: Params,
     data: &Dataset,
     scaling: &Scaling,
     (blocks, board): (usize, Option<&Board>),
@@ -29,13 +29,16 @@ pub fn evaluate(
     };
     let mut batch = Batch::new(data, scaling);
     let mut run = |mine: Range<usize>| {
-        let mut total = Tally::default();
-        for start in mine.clone().step_by(CHUNK) {
+        let mut chunks = mine.clone().step_by(CHUNK);
+        let mut next = |batch: &mut Batch| {
+            let Some(start) = chunks.next() else {
+                return Ok(false);
+            };
             turn(Phase::Evaluate);
-            batch.gather(data, start..mine.end.min(start + CHUNK))?;
-            total = total.plus(crew.evaluate(params, &batch));
-        }
-        Ok(total)
+            let chunk = start..mine.end.min(start + CHUNK);
+            batch.gather(data, chunk).map(|()| true)
+        };
+        backend.evaluate(params, &mut batch, &mut next)
     };
     let each = blocks / team.size();
     let first = team.rank() * each;

@@ -67,40 +67,66 @@ impl Need {
         let samples = share.max(self.least) as u64;
         self.fixed.saturating_add(self.each.saturating_mul(samples))
     }
+}
 
-    /// The most samples at once for which `memory` is enough.
-    pub fn largest(&self, memory: u64) -> Option<usize> {
-        let samples = memory.checked_sub(self.fixed)? / self.each.max(1);
-        (samples >= self.least as u64).then_some(samples as usize)
+/// The batches of a run, as far as memory is concerned.
+#[derive(Clone, Copy, Debug)]
+pub struct Batches {
+    /// Samples of the first step.
+    pub batch: usize,
+    /// Samples that it may grow to.
+    pub limit: usize,
+    /// Ranks that share a step.
+    pub team: usize,
+    /// All samples: a step has no more.
+    pub samples: usize,
+}
+
+impl Batches {
+    /// The most that a rank takes at once of a step of `batch` samples.
+    pub fn share(&self, batch: usize) -> usize {
+        batch.min(self.samples).div_ceil(self.team)
+    }
+
+    /// The limit that there can be with so much `memory` for a rank in a `place`, where `bytes` says what samples at once need.
+    /// Refuses a first step that does not fit.
+    pub fn limit(
+        &self,
+        place: &'static str,
+        memory: Option<u64>,
+        mut bytes: impl FnMut(usize) -> u64,
+    ) -> Result<usize> {
+        let most = self.share(self.limit);
+        let need = bytes(most);
+        let Some(have) = memory.filter(|&have| need > have) else {
+            return Ok(self.limit);
+        };
+        let largest = largest(have, most, &mut bytes) * self.team;
+        let batch = self.batch.min(self.samples);
+        if largest >= batch {
+            return Ok(largest);
+        }
+        Err(Error::Memory {
+            batch,
+            place,
+            need: bytes(self.share(batch)),
+            have,
+            largest: Some(largest).filter(|&largest| largest > 0),
+        })
     }
 }
 
-impl Need {
-    /// The `limit` that a growing batch can have with so much `memory` for a rank. Refuses a `batch`, which it grows from,
-    /// that does not fit. A step is shared by a `team`, and has no more than all `samples`.
-    pub fn limit(
-        &self,
-        memory: Option<u64>,
-        (batch, limit): (usize, usize),
-        team: usize,
-        samples: usize,
-    ) -> Result<usize> {
-        let share = |batch: usize| batch.min(samples).div_ceil(team);
-        let Some(have) = memory.filter(|&have| self.bytes(share(limit)) > have) else {
-            return Ok(limit);
-        };
-        let largest = self.largest(have).map(|share| share * team);
-        let batch = batch.min(samples);
-        let need = self.bytes(share(batch));
-        largest
-            .filter(|&largest| largest >= batch)
-            .ok_or(Error::Memory {
-                batch,
-                need,
-                have,
-                largest: largest.filter(|&largest| largest > 0),
-            })
+/// The most samples at once, fewer than `most`, for which `memory` is enough.
+fn largest(memory: u64, most: usize, bytes: &mut impl FnMut(usize) -> u64) -> usize {
+    let (mut fits, mut fails) = (0, most);
+    while fails - fits > 1 {
+        let middle = fits + (fails - fits) / 2;
+        match bytes(middle) <= memory {
+            true => fits = middle,
+            false => fails = middle,
+        }
     }
+    fits
 }
 
 /// Bytes that each rank may take, the same number on every rank; none where the system does not tell. *Collective*.
@@ -182,10 +208,11 @@ mod tests {
             least: 4,
         };
         assert_eq!([1, 4, 5].map(|n| need.bytes(n)), [1120, 1120, 1150]);
-        assert_eq!(need.largest(1150), Some(5));
-        assert_eq!(need.largest(1149), Some(4));
-        assert_eq!(need.largest(1119), None, "not even the least");
-        assert_eq!(need.largest(999), None, "not even the parameters");
+        let largest = |memory| largest(memory, 100, &mut |n| need.bytes(n));
+        assert_eq!(largest(1150), 5);
+        assert_eq!(largest(1149), 4);
+        assert_eq!(largest(1119), 0, "not even the least");
+        assert_eq!(largest(999), 0, "not even the parameters");
         assert_eq!(need.bytes(usize::MAX), u64::MAX, "and no overflow");
     }
 
@@ -196,7 +223,15 @@ mod tests {
             each: 10,
             least: 1,
         };
-        let limit = |memory, batch, limit| need.limit(memory, (batch, limit), 2, 500);
+        let limit = |memory, batch, limit| {
+            let batches = Batches {
+                batch,
+                limit,
+                team: 2,
+                samples: 500,
+            };
+            batches.limit("each rank", memory, |n| need.bytes(n))
+        };
         assert_eq!(limit(None, 1 << 40, 1 << 40).unwrap(), 1 << 40);
         assert_eq!(limit(Some(1250), 20, 50).unwrap(), 50, "25 samples each");
         assert_eq!(limit(Some(1250), 20, 51).unwrap(), 50);

@@ -9,7 +9,6 @@ mod noise;
 mod ranks;
 mod replay;
 mod run_folder;
-mod share;
 mod statistics;
 mod trainer;
 
@@ -18,7 +17,7 @@ pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
 pub use journal::{Journal, Moment};
 pub(crate) use memory::available;
-pub use memory::{Need, budget, readable};
+pub use memory::{Batches, Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
@@ -152,7 +151,7 @@ pub fn train(
         {
             outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
         }
-        best.tested(outcome.steps, tally, exchange.params(), trainer.model());
+        best.tested(outcome.steps, tally, exchange.params(), trainer.model())?;
         outcome.stale = best.stale(goal.early_stop);
         if outcome.reached.is_some() || outcome.stale.is_some() {
             trainer.turn(Phase::Exchange);
@@ -176,8 +175,8 @@ pub fn train(
         comm,
         outcome.settled,
         &mut trainer.params,
-        &mut trainer.crew,
-    );
+        &mut *trainer.backend,
+    )?;
     if let Some(watch) = goal.watch.filter(|_| outcome.kept.is_some()) {
         outcome.settled = Some(trainer.evaluate_settled(comm, watch)?);
     }

@@ -1,18 +1,19 @@
 //! Running estimates of batch normalisation, made equal on all ranks.
 
+use crate::Result;
 use crate::comm::Comm;
-use crate::nn::Crew;
+use crate::nn::Backend;
 
 /// Gives every rank the mean of the ranks' states, each weighed by the steps it was made of, or of the shards' states, where
 /// there are shards; *collective*.
 ///
 /// Estimates are linear in the batches, so that averaging now and then gives what averaging at the end would.
-pub(super) fn average(comm: &dyn Comm, crew: &mut Crew, steps: u64) {
-    let state = crew.model().state();
+pub(super) fn average(comm: &dyn Comm, backend: &mut dyn Backend, steps: u64) -> Result<()> {
+    let state = backend.state()?;
     if state.is_empty() {
-        return;
+        return Ok(());
     }
-    let shards = crew.shard_states();
+    let shards = backend.shard_states();
     let mine: Vec<u8> = match shards.is_empty() {
         true => bytes(&state, steps).collect(),
         false => (shards.iter()).flat_map(|shard| bytes(shard, 1)).collect(),
@@ -22,9 +23,10 @@ pub(super) fn average(comm: &dyn Comm, crew: &mut Crew, steps: u64) {
     let states: Vec<(Vec<f32>, u64)> = all.chunks_exact(each).map(read).collect();
     let weighed = states.iter().map(|(state, weight)| (&state[..], *weight));
     if let Some(mean) = mean(weighed) {
-        (crew.shard_states().into_iter()).for_each(|state| state.copy_from_slice(&mean));
-        crew.set_state(&mean);
+        (backend.shard_states().into_iter()).for_each(|state| state.copy_from_slice(&mean));
+        backend.set_state(&mean)?;
     }
+    Ok(())
 }
 
 /// The mean of states with their weights, summed in their order, so that it repeats; none where nothing has weight.

@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, share, statistics};
-use crate::board::{Board, Phase};
+use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
 use crate::exchange::{Conduct, Exchange, Kind, Spent, Start, Tail};
-use crate::nn::{Crew, Draw, Fault, Init, Model, ShardSums, Sharded, Tally};
+use crate::nn::{
+    Arenas, Backend, Draw, Fault, Found, Init, LayerCost, Model, Params, ShardSums, Share, Tally,
+};
 use crate::optim::{Measured, Mover, Optimizer, Schedule};
 use crate::{Error, Result};
 
@@ -42,8 +44,8 @@ const PATIENCE: u64 = 100;
 
 /// Model, data and parameters of one rank.
 pub struct Trainer {
-    /// A model for each of its threads.
-    pub crew: Crew,
+    /// What takes batches through the model.
+    pub backend: Box<dyn Backend>,
     /// Their parameters, before and after the time that an exchange holds them.
     pub params: Vec<f32>,
     /// Steps that were skipped.
@@ -73,13 +75,17 @@ pub struct Trainer {
     in_a_row: u64,
     /// Steps claimed by this rank's team.
     claimed: u64,
+    /// The step that was claimed last, if its batch was asked for.
+    requested: Option<u64>,
+    /// The step whose batch was loaded while the one before was computed.
+    ahead: Option<u64>,
     noise: Option<Noise>,
 }
 
 /// What a trainer is made of.
 pub struct Parts {
-    /// A model for each thread of the rank.
-    pub crew: Crew,
+    /// What takes batches through the model.
+    pub backend: Box<dyn Backend>,
     /// Where batches come from.
     pub loader: Loader,
     /// How inputs are scaled.
@@ -108,7 +114,7 @@ impl Trainer {
     /// A rank with fresh parameters.
     pub fn new(comm: &dyn Comm, parts: Parts) -> Self {
         let Parts {
-            crew,
+            backend,
             loader,
             scaling,
             steps,
@@ -126,10 +132,10 @@ impl Trainer {
             None => optimizer,
         };
         Self {
-            params: crew.model().init(init, seed),
+            params: backend.model().init(init, seed),
             skipped: 0,
             conduct: Conduct::default(),
-            crew,
+            backend,
             scaling,
             times: Times::start(),
             board: None,
@@ -146,6 +152,8 @@ impl Trainer {
             on_nan,
             in_a_row: 0,
             claimed: 0,
+            requested: None,
+            ahead: None,
             noise,
         }
     }
@@ -161,6 +169,8 @@ impl Trainer {
         let start = Start {
             shards: self.shards,
             state: self.mover.state(),
+            sums: self.mover.sums(),
+            stream: self.backend.stream(),
             record,
         };
         kind.start(comm, std::mem::take(&mut self.params), start)
@@ -168,7 +178,7 @@ impl Trainer {
 
     /// The model, in the state that all threads have.
     pub fn model(&self) -> &Model {
-        self.crew.model()
+        self.backend.model()
     }
 
     /// Shows on the board what this rank begins to do.
@@ -180,7 +190,12 @@ impl Trainer {
 
     /// Starts to add up the time of each layer, of the first thread.
     pub fn watch(&mut self) {
-        self.crew.watch();
+        self.backend.watch();
+    }
+
+    /// What each layer did since `watch`.
+    pub fn costs(&self) -> Vec<LayerCost> {
+        self.backend.costs()
     }
 
     /// The learning rate of `step`, from 0.
@@ -238,6 +253,7 @@ impl Trainer {
         };
         let positions = positions.start + mine.start..positions.start + mine.end;
         self.loader.request(Place { epoch, positions });
+        self.requested = Some(step);
         Ok(Some(step))
     }
 
@@ -263,13 +279,16 @@ impl Trainer {
     /// Takes the oldest step claimed and not yet taken; gives the whole team's tally, which is empty if it was skipped.
     pub fn step(&mut self, exchange: &mut dyn Exchange, step: u64) -> Result<Tally> {
         let start = Instant::now();
+        let board = self.board.clone();
         let show = |phase| {
-            if let Some(board) = &self.board {
+            if let Some(board) = &board {
                 board.mark(step + 1, phase);
             }
         };
         show(Phase::Load);
-        let batch = self.loader.take()?;
+        if self.ahead != Some(step) {
+            self.loader.take()?;
+        }
         let loaded = Instant::now();
         show(Phase::Exchange);
         let Some(wait) = exchange.ready(step)? else {
@@ -292,18 +311,28 @@ impl Trainer {
             self.cuts = cuts(samples, all, own(all, size, rank));
         }
         let seed = self.seed;
-        let mut arenas = exchange.arenas();
-        let work = Sharded {
-            params: arenas.params,
-            batch,
+        let arenas = exchange.arenas();
+        let team = Shown {
+            comm: arenas.team,
+            board: board.as_deref(),
+            phase: Phase::Compute,
+        };
+        let arenas = Arenas {
+            team: &team,
+            ..arenas
+        };
+        let share = Share {
+            batch: self.loader.batch(),
             cuts: &self.cuts,
             draw: Draw { seed, step },
             scale,
             measured: self.noise.as_ref().map(|_| samples),
         };
-        let ShardSums { tally, norm } =
-            share::compute(&mut self.crew, work, &mut arenas, self.board.as_deref());
-        let fault = (self.crew).fault(arenas.params, batch, tally, arenas.grads);
+        self.backend.begin(&share, arenas)?;
+        self.look_ahead(step)?;
+        let Arenas { params, grads, .. } = exchange.arenas();
+        let Found { sums, fault } = self.backend.end(params, grads)?;
+        let ShardSums { tally, norm } = sums;
         let mine = Tail {
             tally,
             faults: u64::from(fault.is_some()),
@@ -334,6 +363,18 @@ impl Trainer {
         Ok(team.tally)
     }
 
+    /// Loads the batch behind that of `step`, while a device computes.
+    fn look_ahead(&mut self, step: u64) -> Result<()> {
+        self.ahead = self.requested.filter(|&next| next != step);
+        match self.ahead.filter(|_| self.backend.stages()) {
+            Some(next) => self.backend.stage(next, self.loader.take()?),
+            None => {
+                self.ahead = None;
+                Ok(())
+            }
+        }
+    }
+
     /// What follows from a fault on some rank of the team; *collective* over it.
     fn skip(&mut self, team: &dyn Comm, step: u64, mine: Option<Fault>) -> Result<()> {
         self.skipped += 1;
@@ -352,13 +393,14 @@ impl Trainer {
     }
 
     /// What `data` gives with `params`, each rank of `team` taking a block; *collective* over `team`.
-    pub fn evaluate(&mut self, team: &dyn Comm, params: &[f32], data: &Dataset) -> Result<Tally> {
+    pub fn evaluate(&mut self, team: &dyn Comm, params: Params, data: &Dataset) -> Result<Tally> {
         let start = Instant::now();
         self.turn(Phase::Wait);
-        statistics::average(team, &mut self.crew, self.times.steps);
+        let backend = &mut *self.backend;
+        statistics::average(team, backend, self.times.steps)?;
         let blocks = self.shards.unwrap_or(team.size());
-        let (crew, how) = (&mut self.crew, (blocks, self.board.as_deref()));
-        let tally = evaluate(team, crew, params, data, &self.scaling, how);
+        let how = (blocks, self.board.as_deref());
+        let tally = evaluate(team, backend, params, data, &self.scaling, how);
         self.times.evaluate += start.elapsed();
         tally
     }
@@ -366,7 +408,7 @@ impl Trainer {
     /// What `data` gives with the parameters that an exchange has given back; *collective*.
     pub fn evaluate_settled(&mut self, comm: &dyn Comm, data: &Dataset) -> Result<Tally> {
         let params = std::mem::take(&mut self.params);
-        let tally = self.evaluate(comm, &params, data);
+        let tally = self.evaluate(comm, Params::Host(&params), data);
         self.params = params;
         tally
     }
@@ -393,7 +435,7 @@ impl Trainer {
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
         self.turn(Phase::Settle);
         self.conduct = exchange.conduct();
-        statistics::average(comm, &mut self.crew, self.times.steps);
+        statistics::average(comm, &mut *self.backend, self.times.steps)?;
         self.params = exchange.settle()?;
         Ok(())
     }

@@ -153,7 +153,7 @@ fn steps_with_one_slow(comm: &dyn Comm, exchange: &mut dyn Exchange, count: u64,
         if exchange.ready(step).unwrap().is_none() {
             continue;
         }
-        exchange.arenas().grads.fill(-share as f32);
+        exchange.arenas().grads.host().fill(-share as f32);
         if slow {
             sleep(Duration::from_millis(2));
         }
@@ -228,7 +228,7 @@ pub fn elastic_averaging_draws_ranks_together(comm: &dyn Comm) {
     let mut mover = Mover::new(Box::new(Sgd::default()));
     let (mut own, mut all, mut centre) = (0.0, vec![0.0; comm.size()], 0.0);
     for _ in 0..5 {
-        exchange.arenas().grads.fill(-(rank as f32 + 1.0));
+        exchange.arenas().grads.host().fill(-(rank as f32 + 1.0));
         exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
         all.iter_mut()
             .enumerate()
@@ -239,11 +239,18 @@ pub fn elastic_averaging_draws_ranks_together(comm: &dyn Comm) {
         centre += 0.5 / size * apart;
         own = all[comm.rank()];
         let close = |a: f32, b: f64| (f64::from(a) - b).abs() < 1e-5 * b.abs().max(1.0);
-        assert!(exchange.params().iter().all(|&param| close(param, centre)));
+        assert!(
+            exchange
+                .params()
+                .host()
+                .iter()
+                .all(|&param| close(param, centre))
+        );
         assert!(
             exchange
                 .arenas()
                 .params
+                .host()
                 .iter()
                 .all(|&param| close(param, own))
         );

@@ -106,7 +106,7 @@ pub(super) fn run_steps(
     let model = spec.build(data.shape, data.classes).unwrap();
     let optimizer = rule.build(model.tensors(), limit);
     let parts = Parts {
-        crew: Crew::new(model, threads).unwrap(),
+        backend: Box::new(Crew::new(model, threads).unwrap()),
         loader: Loader::new(data, scaling.clone(), 3),
         scaling,
         steps,
@@ -281,7 +281,7 @@ pub fn one_sided_loses_no_update(comm: &dyn Comm) {
                 break;
             }
             assert!(exchange.ready(step).unwrap().is_some());
-            exchange.arenas().grads.fill(-1.0);
+            exchange.arenas().grads.host().fill(-1.0);
             exchange.step(Tail::default(), 1.0, &mut mover).unwrap();
             mine[0] += 1;
         }
@@ -312,6 +312,7 @@ pub fn a_fault_moves_nothing(comm: &dyn Comm) {
             exchange
                 .arenas()
                 .grads
+                .host()
                 .fill(if bad { f32::NAN } else { -1.0 });
             let mine = Tail {
                 faults: u64::from(bad),
@@ -320,8 +321,16 @@ pub fn a_fault_moves_nothing(comm: &dyn Comm) {
             let (team, _) = exchange.step(mine, 1.0, &mut mover).unwrap();
             assert_eq!(team.faults, u64::from(step == 1), "{kind:?}");
             let expected = 0.5 + moved * comm.size() as f32;
-            let fine = exchange.params().iter().all(|&param| param == expected);
-            assert!(fine, "{kind:?}, step {step}: {:?}", exchange.params());
+            let fine = exchange
+                .params()
+                .host()
+                .iter()
+                .all(|&param| param == expected);
+            assert!(
+                fine,
+                "{kind:?}, step {step}: {:?}",
+                exchange.params().host()
+            );
         }
         exchange.settle().unwrap();
     }

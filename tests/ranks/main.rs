@@ -13,6 +13,7 @@ mod between;
 mod clicks;
 #[path = "../contracts/mod.rs"]
 mod contracts;
+mod devices;
 mod doctor;
 mod growth;
 mod held_out;
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         .chain(&augmented::JOBS)
         .chain(&products::JOBS)
         .chain(&published::JOBS)
+        .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
         .chain(&between::JOBS)

@@ -88,7 +88,7 @@ fn count(comm: &dyn Comm, spec: Spec, rule: Rule, kind: Kind, augment: &Augment)
     let scaling = Scaling::unit(1);
     let parts = Parts {
         optimizer: rule.build(model.tensors(), None),
-        crew: Crew::new(model, 1).unwrap(),
+        backend: Box::new(Crew::new(model, 1).unwrap()),
         loader: Loader::augmented(data, scaling.clone(), 3, augment),
         scaling,
         steps: Steps::new(1000, 150, Length::Epochs(10)),

@@ -33,8 +33,23 @@ impl Mask {
         }
     }
 
-    fn row(self, sample: u64) -> Row {
+    /// Below it, of 2³² bits, a value is dropped. A rate of 1 saturates; the scale of zero then drops the one value in 2³² that
+    /// would be kept.
+    pub(in crate::backend) fn threshold(self) -> u32 {
         assert!((0.0..=1.0).contains(&self.rate), "rate {}", self.rate);
+        (f64::from(self.rate) * 4_294_967_296.0) as u32
+    }
+
+    /// What kept values are multiplied by.
+    pub(in crate::backend) fn scale(self) -> f32 {
+        if self.rate < 1.0 {
+            1.0 / (1.0 - self.rate)
+        } else {
+            0.0
+        }
+    }
+
+    fn row(self, sample: u64) -> Row {
         let key = [self.layer, self.step, sample]
             .iter()
             .fold(mix(self.seed), |key, &part| {
@@ -43,13 +58,8 @@ impl Mask {
         Row {
             low: key as u32,
             high: (key >> 32) as u32,
-            // A rate of 1 saturates; the scale of zero then drops the one value in 2³² that would be kept.
-            threshold: (f64::from(self.rate) * 4_294_967_296.0) as u32,
-            scale: if self.rate < 1.0 {
-                1.0 / (1.0 - self.rate)
-            } else {
-                0.0
-            },
+            threshold: self.threshold(),
+            scale: self.scale(),
         }
     }
 }

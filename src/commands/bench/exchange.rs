@@ -249,7 +249,7 @@ fn one(comm: &dyn Comm, what: What, parameters: usize, seconds: f64) -> Result<f
     };
     let mut exchange = kind.start(comm, vec![0.0; parameters], start)?;
     let mut mover = Mover::new(Box::new(Momentum::new(0.9, false, 0.0)));
-    exchange.arenas().grads.fill(1e-3);
+    exchange.arenas().grads.host().fill(1e-3);
     let mine = Tail {
         share: 1.0 / comm.size() as f64,
         ..Tail::default()

@@ -8,7 +8,9 @@ use serde_json::json;
 
 use super::{check_ranks, median};
 use crate::Result;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, nodes};
+use crate::commands::device::Chosen;
 use crate::linalg::{Job, Left, Plan, Precision, Product, Real, Source};
 use crate::observe::{proportional_memory_mb, say};
 
@@ -22,6 +24,8 @@ pub struct Settings {
     pub ranks: Vec<usize>,
     /// Times that each is measured.
     pub rounds: usize,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// Whether to print JSON.
     pub json: bool,
 }
@@ -37,11 +41,14 @@ struct Round {
 /// Measures and prints; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let ranks = check_ranks(comm, &settings.ranks)?;
+    let chosen = Chosen::find(comm, settings.device, None)?;
     if comm.rank() == 0 && !settings.json {
         say(&format!(
             "bench matmul: held in memory, medians of {} rounds in turns with BLAS on each rank by itself
+device: {}
 {:>24} {:>4} {:>5} {:>9} {:>10} {:>9} {:>6} {:>7} {:>8} {:>9}",
             settings.rounds,
+            chosen.words,
             "m×n×k",
             "type",
             "ranks",
@@ -63,7 +70,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                         Precision::Single => measure::<f32>,
                         Precision::Double => measure::<f64>,
                     };
-                    measure(&*group, settings, shape)?;
+                    measure(&*group, settings, &chosen, shape)?;
                 }
                 comm.barrier();
             }
@@ -72,7 +79,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn measure<T: Real>(comm: &dyn Comm, settings: &Settings, [m, n, k]: [usize; 3]) -> Result<()> {
+fn measure<T: Real>(
+    comm: &dyn Comm,
+    settings: &Settings,
+    chosen: &Chosen,
+    [m, n, k]: [usize; 3],
+) -> Result<()> {
+    let device = chosen.multiplier::<T>(comm, m.max(n).max(k))?;
     let open = |rows, cols, seed| Source::open("random:normal", (Some(rows), Some(cols)), seed);
     let (a, b) = agree(comm, open(m, k, 1).and_then(|a| Ok((a, open(k, n, 2)?))))?;
     let plan = agree(
@@ -97,6 +110,7 @@ fn measure<T: Real>(comm: &dyn Comm, settings: &Settings, [m, n, k]: [usize; 3])
         beta: T::zero(),
         plan: &plan,
         check: Some(1),
+        device: device.as_ref(),
         flip: None,
     };
     let mut rounds = Vec::new();
@@ -118,7 +132,7 @@ fn measure<T: Real>(comm: &dyn Comm, settings: &Settings, [m, n, k]: [usize; 3])
     }
     if comm.rank() == 0 {
         say(&match settings.json {
-            true => json(&plan, &rounds, memory[0]),
+            true => json(&plan, &rounds, memory[0], chosen),
             false => line(&plan, &rounds, memory[0]),
         });
     }
@@ -177,7 +191,7 @@ fn share(rounds: &[Round]) -> f64 {
     median(rounds.iter().map(|round| round.apart / round.product))
 }
 
-fn json(plan: &Plan, rounds: &[Round], memory: f64) -> String {
+fn json(plan: &Plan, rounds: &[Round], memory: f64, chosen: &Chosen) -> String {
     let job = &plan.job;
     let seconds = median(rounds.iter().map(|round| round.product));
     let dtype = match job.precision {
@@ -189,6 +203,7 @@ fn json(plan: &Plan, rounds: &[Round], memory: f64) -> String {
         "peer": "phalanx", "workload": "matmul", "procs": job.nodes.len(), "threads": 1, "m": job.m, "n": job.n, "k": job.k,
         "dtype": dtype, "grid": plan.grid.to_string(), "algorithm": plan.algorithm().name(), "s_per_batch": seconds,
         "gflops": plan.flop() / seconds / 1e9, "blas_gflops": plan.flop() / blas / 1e9, "share": share(rounds),
+        "device": chosen.words, "emulated": chosen.is_emulated(),
         "check_seconds": median(rounds.iter().map(|round| round.check)), "pss_mb": memory,
     })
     .to_string()

@@ -1,6 +1,7 @@
 //! `phalanx bench`: speed in a steady state.
 
 pub mod exchange;
+pub mod kernels;
 mod layers;
 pub mod matmul;
 mod row;
@@ -25,6 +26,8 @@ pub enum Settings {
     Sparse(sparse::Settings),
     /// Products of matrices.
     Matmul(matmul::Settings),
+    /// Kernels of a GPU.
+    Kernels(kernels::Settings),
 }
 
 /// Measures and prints; *collective*.
@@ -34,6 +37,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         Settings::Exchange(settings) => exchange::run(comm, settings),
         Settings::Sparse(settings) => sparse::run(comm, settings),
         Settings::Matmul(settings) => matmul::run(comm, settings),
+        Settings::Kernels(settings) => kernels::run(comm, settings),
     }
 }
 

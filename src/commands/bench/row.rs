@@ -1,6 +1,7 @@
 //! What a measurement came to, for people and for programs.
 
 use super::layers;
+use crate::commands::device::Chosen;
 use crate::data::Dataset;
 use crate::exchange::Kind;
 use crate::nn::LayerCost;
@@ -29,17 +30,32 @@ pub(super) struct Row {
     pub(super) layers: Vec<LayerCost>,
     /// Faults that were asked for.
     pub(super) faults: Vec<String>,
+    /// What computed, and whether that is an emulator.
+    pub(super) device: String,
+    pub(super) emulated: bool,
 }
 
 /// What stands above the rows.
-pub(super) fn head(work: &str, data: &Dataset, exchange: Kind, threads: usize) -> String {
+pub(super) fn head(
+    work: &str,
+    data: &Dataset,
+    exchange: Kind,
+    (chosen, threads): (&Chosen, usize),
+) -> String {
+    let of = match (&chosen.device, chosen.is_emulated()) {
+        (_, true) => "an emulator has no peak",
+        (Some(_), _) => "peak: of what as many devices do on paper, each so many GFLOP/s",
+        (None, _) => "peak: of what as many cores do at their best, each so many GFLOP/s",
+    };
     format!(
         "bench train: {work}, {} samples of {}, {} classes
-exchange: {}; threads of a rank: {threads}; peak: of what as many cores do at their best, a core so many GFLOP/s
+device: {}
+exchange: {}; threads of a rank: {threads}; {of}
 {:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
+        chosen.words,
         exchange.describe(),
         "ranks",
         "batch",
@@ -48,7 +64,7 @@ exchange: {}; threads of a rank: {threads}; peak: of what as many cores do at th
         "samples/s",
         "GFLOP/s",
         "peak",
-        "a core",
+        "each",
         "compute",
         "exchange",
         "wait",
@@ -70,15 +86,21 @@ impl Row {
         let [compute, exchange, wait, load] = self.shares.map(percent);
         let each = self.seconds / self.steps as f64;
         format!(
-            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6} {:>6.1}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0} {:>7.0}",
+            "{:>5} {:>7} {:>6} {:>10.6} {:>10.1} {:>8.1} {:>6} {:>6}  {compute:>7} {exchange:>8} {wait:>6} {load:>6} {:>7.0} {:>7.0}",
             self.ranks,
             self.batch,
             self.steps,
             each,
             self.speed,
             self.flops / 1e9,
-            format!("{:.0} %", 100.0 * self.share()),
-            self.peak / 1e9,
+            match self.emulated {
+                true => "-".into(),
+                false => format!("{:.0} %", 100.0 * self.share()),
+            },
+            match self.emulated {
+                true => "-".into(),
+                false => format!("{:.1}", self.peak / 1e9),
+            },
             self.memory[0],
             self.memory[1],
         )
@@ -89,6 +111,7 @@ impl Row {
         let [compute, exchange, wait, load] = self.shares;
         serde_json::json!({
             "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
+            "device": self.device, "emulated": self.emulated,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "core_peak_gflops": self.peak / 1e9, "peak_share": self.share(),

@@ -9,12 +9,14 @@ use super::row::{self, Row};
 use super::set::BuiltIn;
 use super::{Waiting, check_ranks, layers};
 use crate::backend::cpu::peak_flops;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree};
+use crate::commands::device::Chosen;
 use crate::commands::train::BatchSize;
 use crate::commands::warn_if_crowded;
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
-use crate::exchange::{Exchange, Kind, fastest};
-use crate::nn::{Crew, Init, zoo::Choice};
+use crate::exchange::{Exchange, Kind, OnDevice, fastest};
+use crate::nn::{Backend, Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
 use crate::train::{Inject, OnNan, Parts, Reduce, Times, Trainer, budget};
@@ -33,6 +35,8 @@ pub struct Settings {
     pub batches: Vec<usize>,
     /// Threads of each rank.
     pub threads: usize,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// Ranks that take part, for each measurement; none for all.
     pub ranks: Vec<usize>,
     /// How ranks agree.
@@ -47,6 +51,21 @@ pub struct Settings {
     pub json: bool,
     /// Faults on demand.
     pub inject: Vec<Inject>,
+}
+
+impl Settings {
+    /// What is asked for that a device cannot do.
+    fn unfit(&self) -> Option<&'static str> {
+        let asked = [
+            (self.threads > 1, "--threads divides a batch over cores"),
+            (
+                self.exchange == Kind::Overlapped,
+                "--overlap is for gradients that the CPU computes",
+            ),
+        ];
+        let found = asked.into_iter().find(|(there, _)| *there);
+        found.map(|(_, what)| what)
+    }
 }
 
 /// Measures and prints; *collective*.
@@ -88,6 +107,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         );
         return Err(Error::Usage(problem));
     }
+    let unfit = settings.unfit();
+    let chosen = Chosen::find(comm, settings.device, unfit)?;
     if comm.rank() == 0 && !settings.json {
         let mut work = format!("{} on {name}", settings.model);
         for fault in &settings.inject {
@@ -97,16 +118,16 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &work,
             &data,
             settings.exchange,
-            settings.threads,
+            (&chosen, settings.threads),
         ));
     }
     let mut waiting = Waiting::new(comm)?;
     for &ranks in &ranks {
         let bench = comm.split(usize::from(comm.rank() >= ranks));
         if comm.rank() < ranks {
-            let peak = peak_of_all(&*bench, settings.threads);
+            let peak = peak_of_all(&*bench, &chosen, settings.threads);
             for &batch in &settings.batches {
-                let row = measure(&*bench, settings, &data, (batch, peak))?;
+                let row = measure(&*bench, settings, &chosen, &data, (batch, peak))?;
                 if comm.rank() == 0 {
                     say(&if settings.json {
                         row.json(&settings.model.to_string(), &name)
@@ -128,6 +149,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 fn measure(
     comm: &dyn Comm,
     settings: &Settings,
+    chosen: &Chosen,
     data: &Arc<Dataset>,
     (batch, peak): (usize, f64),
 ) -> Result<Row> {
@@ -135,18 +157,29 @@ fn measure(
     agree(comm, settings.exchange.check(comm, None))?;
     let model = settings.model.build(data.shape, data.classes)?;
     let kind = match settings.exchange {
+        Kind::Auto if chosen.device.is_some() => Kind::OnDevice,
         Kind::Auto if settings.tune && comm.size() > 1 => fastest(comm, model.params())?.0,
         kind => kind,
     };
-    let mut crew = Crew::new(model, settings.threads)?;
-    if settings.tune {
-        crew.tune(batch, |choices| comm.broadcast(0, choices));
-    }
+    let backend: Box<dyn Backend> = match chosen.device {
+        Some(_) => {
+            let fixed = OnDevice::bytes(comm, model.params(), 0);
+            let how = (settings.threads, fixed);
+            chosen.backend(comm, model, data, how, (batch, batch))?
+        }
+        None => {
+            let mut crew = Crew::new(model, settings.threads)?;
+            if settings.tune {
+                crew.tune(batch, |choices| comm.broadcast(0, choices));
+            }
+            Box::new(crew)
+        }
+    };
     restart_peak_memory();
     let scaling = Scaling::unit(data.shape.c);
     let loader = Loader::new(data.clone(), scaling.clone(), 1);
     let parts = Parts {
-        crew,
+        backend,
         loader,
         scaling,
         steps: Steps::new(
@@ -211,8 +244,10 @@ fn measure(
         peak,
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
-        layers: trainer.model().costs(),
+        layers: trainer.costs(),
         faults: settings.inject.iter().map(ToString::to_string).collect(),
+        device: chosen.words.clone(),
+        emulated: chosen.is_emulated(),
     })
 }
 
@@ -259,11 +294,14 @@ fn take(
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// FLOP/s of a core at its best. Measured on all ranks at once, as they will compute: the best core of an otherwise idle
-/// machine is nobody's share; *collective*.
-fn peak_of_all(comm: &dyn Comm, threads: usize) -> f64 {
+/// FLOP/s of a device on paper, or of a core at its best. The latter is measured on all ranks at once, as they will compute:
+/// the best core of an otherwise idle machine is nobody's share; *collective*.
+fn peak_of_all(comm: &dyn Comm, chosen: &Chosen, threads: usize) -> f64 {
     comm.barrier();
-    let mut peak = [peak_of_threads(threads)];
+    let mut peak = [match &chosen.device {
+        Some(_) => chosen.peak().unwrap_or(f64::NAN),
+        None => peak_of_threads(threads),
+    }];
     comm.sum(&mut peak);
     peak[0] / comm.size() as f64
 }

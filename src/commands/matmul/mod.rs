@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView2};
 
+use super::device::Chosen;
 use super::matrix::precision_of;
+use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, nodes};
 use crate::linalg::{
     Algorithm, Grid, Job, Left, Output, Plan, Precision, Product, Real, Source, Summary, gemm_peak,
@@ -63,6 +65,8 @@ pub struct Settings {
     pub plan: bool,
     /// Ranks, and ranks of a node, that the plan is for instead of those that are there.
     pub imagined: Option<(usize, usize)>,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// How the product is checked.
     pub check: Check,
     /// Whether bits must not depend on the number of ranks.
@@ -179,6 +183,11 @@ fn multiply<T: Real>(
     matrices: &Matrices,
     plan: &Plan,
 ) -> Result<()> {
+    let unfit = (settings.reproducible)
+        .then_some("--reproducible multiplies in tiles of the CPU's products");
+    let chosen = Chosen::find(comm, settings.device, unfit)?;
+    let longest = plan.job.m.max(plan.job.n).max(plan.job.k);
+    let device = chosen.multiplier::<T>(comm, longest)?;
     let product = Product {
         a: Left::Source(&matrices.a),
         b: &matrices.b,
@@ -187,6 +196,7 @@ fn multiply<T: Real>(
         beta: T::nearest(settings.beta),
         plan,
         check: (settings.check == Check::Freivalds).then_some(settings.seed),
+        device: device.as_ref(),
         flip: settings.flip,
     };
     let dense = settings.check == Check::Dense;
@@ -199,7 +209,11 @@ fn multiply<T: Real>(
         None => None,
     };
     comm.barrier();
-    let peak = gemm_peak::<T>();
+    let peak = match chosen.device {
+        // What a device could do is not known by what a CPU does.
+        Some(_) => f64::NAN,
+        None => gemm_peak::<T>(),
+    };
     let (mut summary, mut largest) = (Summary::default(), 0.0f64);
     let outcome = product.run(comm, &mut |row, col, block| {
         summary.add(row, col, block);
@@ -217,6 +231,7 @@ fn multiply<T: Real>(
     };
     let report = Report {
         settings,
+        device: &chosen.words,
         plan,
         names: [matrices.a.name(), matrices.b.name()],
         works: report::gather(comm, &outcome.work, peak),

@@ -60,6 +60,8 @@ pub(super) fn gather(comm: &dyn Comm, work: &Work, peak: f64) -> Vec<Share> {
 /// A finished product.
 pub(super) struct Report<'a> {
     pub(super) settings: &'a Settings,
+    /// What computed.
+    pub(super) device: &'a str,
     pub(super) plan: &'a Plan,
     pub(super) names: [&'a str; 2],
     pub(super) works: Vec<Share>,
@@ -121,16 +123,18 @@ impl Report<'_> {
             ),
         ];
         rows.extend(plan_rows(plan));
-        rows.push((
-            "product".into(),
-            format!(
-                "{}, {:.1} GFLOP/s, {:.0} % of {:.1} that BLAS reaches on all ranks at once",
-                seconds(self.product()),
-                rate / 1e9,
+        rows.push(("device".into(), self.device.into()));
+        let of = match peak.is_nan() {
+            true => "copies to and from devices among it".into(),
+            false => format!(
+                "{:.0} % of {:.1} that BLAS reaches on all ranks at once",
                 100.0 * rate / peak,
                 peak / 1e9
             ),
-        ));
+        };
+        let product = seconds(self.product());
+        let product = format!("{product}, {:.1} GFLOP/s, {of}", rate / 1e9);
+        rows.push(("product".into(), product));
         rows.push(("moved".into(), self.moved()));
         rows.push(("check".into(), self.check()));
         let summary = &self.summary;
@@ -237,6 +241,7 @@ impl Report<'_> {
         });
         json!({
             "m": job.m, "n": job.n, "k": job.k, "type": job.precision.to_string(), "grid": plan.grid.to_string(),
+            "device": self.device,
             "algorithm": plan.algorithm().name(), "seconds": self.product(), "gflops": plan.flop() / self.product() / 1e9,
             "total_seconds": self.total(), "check_seconds": self.most(|work| work.checking), "check": verdict, "dense": self.dense,
             "panel_bytes": self.bytes(|work| work.panel_bytes), "planned_panel_bytes": plan.panel_bytes,

@@ -25,6 +25,8 @@ pub(super) struct Written {
     hosts: usize,
     /// Of each rank.
     threads: usize,
+    /// What computes.
+    device: String,
     resolved: Resolved,
 }
 
@@ -95,6 +97,7 @@ pub(super) fn settings(
         ranks: comm.size(),
         hosts,
         threads: settings.threads,
+        device: plan.device.clone(),
         resolved: Resolved {
             model: settings.model.to_string(),
             parameters: trainer.model().params(),
@@ -141,6 +144,9 @@ pub(super) fn settings(
 
 /// How each convolution works.
 fn methods(trainer: &Trainer) -> Vec<String> {
+    if trainer.backend.stream().is_some() {
+        return Vec::new();
+    }
     let all = trainer.model().methods().into_iter().enumerate();
     let chosen = all.filter(|(_, methods)| !methods[0].is_empty());
     chosen
@@ -233,6 +239,7 @@ pub(super) fn settings_rows(
                 if hosts == 1 { "host" } else { "hosts" }
             ),
         ),
+        ("device", plan.device.clone()),
         (
             "model",
             format!(

@@ -12,6 +12,11 @@ pub(crate) struct Result {
     steps: u64,
     epochs: f64,
     samples: u64,
+    /// What computed.
+    device: String,
+    /// Whether that was no device but an emulator, whose times mean nothing.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    emulated: bool,
     seconds: f64,
     samples_per_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +80,8 @@ impl Result {
             steps,
             epochs: samples as f64 / plan.data.len() as f64,
             samples,
+            device: plan.device.clone(),
+            emulated: plan.emulated,
             seconds,
             samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
             validation_loss: validation.map(|tally| tally.mean_loss()),
@@ -112,8 +119,13 @@ impl Result {
             (
                 "time",
                 format!(
-                    "{:.2} s, {:.0} samples/s without evaluation",
-                    self.seconds, self.samples_per_s
+                    "{:.2} s, {:.0} samples/s without evaluation{}",
+                    self.seconds,
+                    self.samples_per_s,
+                    match self.emulated {
+                        true => " (EMULATED: no GPU's speed)",
+                        false => "",
+                    }
                 ),
             ),
         ];

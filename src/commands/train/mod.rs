@@ -6,12 +6,13 @@ mod settings;
 pub(super) use plan::Plan;
 pub use settings::{BatchSize, Growth, Settings};
 
+use super::device::Chosen;
 use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
-use crate::nn;
+use crate::nn::{self, Backend, Crew, DeviceModel};
 use crate::observe::{say, table};
 use crate::train::{
     Goal, Inject, Journal, Noise, Parts, RankReport, RankWork, RunFolder, Trainer, budget,
@@ -26,8 +27,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let problem = "--record needs all ranks on one node: between nodes updates have no order";
         return agree(comm, Err(Error::Usage(problem.into())));
     }
-    let memory = budget(comm);
-    let (mut plan, mut crew) = agree(comm, Plan::new(comm.size(), settings, memory))?;
+    let chosen = Chosen::find(comm, settings.device, settings.unfit())?;
+    let memory = match chosen.device {
+        Some(_) => chosen.budget(comm)?,
+        None => budget(comm),
+    };
+    let ranks = (comm, comm.size());
+    let (mut plan, model) = agree(comm, Plan::new(ranks, settings, &chosen, memory))?;
     warn_if_crowded(comm, settings.threads);
     if plan.limit < plan.asked && comm.rank() == 0 {
         log::warn!(
@@ -37,23 +43,34 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             readable(memory.unwrap_or(0))
         );
     }
-    plan.choose_exchange(comm, settings, crew.model().params())?;
+    plan.choose_exchange(comm, settings, model.params())?;
+    let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
     let mut choices = Vec::new();
-    if settings.tune {
-        let alone = !plan.exchange.is_synchronous();
-        let team = if alone { 1 } else { comm.size() };
-        let share = plan.steps.batch(0).div_ceil(team);
-        crew.tune(share, |found| {
-            comm.broadcast(0, &mut *found);
-            choices = found.to_vec();
-        });
-    }
+    let team = if plan.exchange.is_synchronous() {
+        comm.size()
+    } else {
+        1
+    };
+    let backend: Box<dyn Backend> = match &chosen.device {
+        Some(device) => {
+            let made = DeviceModel::new(model, device, plan.share(team), chosen.gemm);
+            Box::new(agree(comm, made)?)
+        }
+        None => {
+            let mut crew = Crew::new(model, settings.threads)?;
+            if settings.tune {
+                let share = plan.steps.batch(0).div_ceil(team);
+                crew.tune(share, |found| {
+                    comm.broadcast(0, &mut *found);
+                    choices = found.to_vec();
+                });
+            }
+            Box::new(crew)
+        }
+    };
     let scaling = plan.scaling.clone();
     let data = plan.data.clone();
     let loader = Loader::augmented(data, scaling.clone(), settings.seed, &settings.augment);
-    let optimizer = settings
-        .rule
-        .build(crew.model().tensors(), settings.clip_norm);
     let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
     let (reduce, seed) = (settings.reduce, settings.seed);
     let follows = settings.grow == Some(Growth::Noise);
@@ -61,7 +78,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         .measures_noise()
         .then(|| Noise::new(follows.then_some(plan.limit)));
     let parts = Parts {
-        crew,
+        backend,
         loader,
         scaling,
         steps,

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::settings::{BatchSize, Growth, Settings};
 use crate::comm::Comm;
+use crate::commands::device::Chosen;
 use crate::data::{Dataset, Scaling, Steps, split};
-use crate::exchange::{Kind, fastest};
-use crate::nn::Crew;
+use crate::exchange::{Kind, OnDevice, fastest};
+use crate::nn::{self, Model};
 use crate::optim::Schedule;
-use crate::train::{CHUNK, Every, Need};
+use crate::train::{Batches, CHUNK, Every, Need, readable};
 use crate::{Error, Result};
 
 /// What the settings mean for this data and these ranks.
@@ -19,6 +20,9 @@ pub(in crate::commands) struct Plan {
     pub(in crate::commands) validation: Option<Dataset>,
     pub(in crate::commands) scaling: Scaling,
     pub(in crate::commands) exchange: Kind,
+    /// What computes, for the user, and whether that is an emulator.
+    pub(in crate::commands) device: String,
+    pub(in crate::commands) emulated: bool,
     /// Why this exchange, where it was chosen.
     pub(in crate::commands) why: Option<String>,
     /// Before the batch has grown by noise.
@@ -32,13 +36,17 @@ pub(in crate::commands) struct Plan {
 }
 
 impl Plan {
-    /// The plan and its models; `memory` is what each rank may take, where that is known.
+    /// The plan and its model, where the ranks of `comm` compute as is chosen; `memory` is what each may take, where that is known.
     pub(in crate::commands) fn new(
-        ranks: usize,
+        (comm, ranks): (&dyn Comm, usize),
         settings: &Settings,
+        chosen: &Chosen,
         memory: Option<u64>,
-    ) -> Result<(Self, Crew)> {
-        let exchange = settings.exchange;
+    ) -> Result<(Self, Model)> {
+        let exchange = match (settings.exchange, &chosen.device) {
+            (Kind::Auto, Some(_)) => Kind::OnDevice,
+            (exchange, _) => exchange,
+        };
         let whole = Dataset::open(&settings.data)?;
         let (data, validation) = match settings.validation {
             Some(share) => {
@@ -64,11 +72,11 @@ impl Plan {
                 format!("--global-batch {all} is less than one sample for each of {ranks} ranks");
             return Err(Error::Usage(problem));
         }
-        let batch = settings.batch.of_step(settings.exchange, ranks);
+        let batch = settings.batch.of_step(exchange, ranks);
         let mut steps = Steps::new(data.len(), batch, settings.length);
         let mut schedule = settings.schedule(batch)?;
         let limit = settings.limit(&steps, exchange, ranks)?;
-        let model = settings.model.build(data.shape, data.classes)?;
+        let mut model = settings.model.build(data.shape, data.classes)?;
         settings.check_shards(&model, ranks)?;
         let team = if exchange.is_synchronous() { ranks } else { 1 };
         // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
@@ -80,7 +88,28 @@ impl Plan {
             need.least = longest.div_ceil(team).min(CHUNK);
         }
         let asked = limit;
-        let limit = need.limit(memory, (batch, asked), team, data.len())?;
+        let samples = data.len();
+        let batches = Batches {
+            batch,
+            limit,
+            team,
+            samples,
+        };
+        let (mut device, mut planned) = (chosen.words.clone(), 0);
+        let limit = match &chosen.device {
+            None => batches.limit("each rank", memory, |n| need.bytes(n))?,
+            Some(_) => {
+                let fixed = OnDevice::bytes(comm, model.params(), settings.rule.state());
+                let pixels = data.element() == "u8";
+                let mut bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);
+                let limit = batches.limit("the device of a rank", memory, &mut bytes)?;
+                planned = bytes(batches.share(limit));
+                limit
+            }
+        };
+        if planned > 0 {
+            device += &format!(", {} planned", readable(planned));
+        }
         if settings.grow == Some(Growth::Schedule) {
             schedule.grow(&mut steps, limit);
         }
@@ -97,7 +126,9 @@ impl Plan {
             validation,
             scaling,
             exchange,
-            why: None,
+            device,
+            emulated: chosen.is_emulated(),
+            why: (exchange == Kind::OnDevice).then(|| OnDevice::way(comm).into()),
             steps,
             limit,
             asked,
@@ -105,11 +136,16 @@ impl Plan {
             eval_every,
             log_every,
         };
-        Ok((plan, Crew::new(model, settings.threads)?))
+        Ok((plan, model))
     }
 }
 
 impl Plan {
+    /// The most samples that one of a team takes at once.
+    pub(super) fn share(&self, team: usize) -> usize {
+        self.limit.min(self.data.len()).div_ceil(team)
+    }
+
     /// Settles which exchange it is, where that was left open; *collective*.
     pub(super) fn choose_exchange(
         &mut self,

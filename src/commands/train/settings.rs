@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::backend::{Gemm, Wanted};
 use crate::data::{Augment, Length, Steps};
 use crate::exchange::Kind;
 use crate::nn::{Init, Model, zoo::Choice};
@@ -67,6 +68,8 @@ pub struct Settings {
     pub batch: BatchSize,
     /// Threads of each rank.
     pub threads: usize,
+    /// What computes, and whose kernels multiply.
+    pub device: (Wanted, Gemm),
     /// What makes the batch grow, if anything.
     pub grow: Option<Growth>,
     /// The most samples of a step that it grows to.
@@ -174,6 +177,27 @@ impl Settings {
 }
 
 impl Settings {
+    /// What is asked for that a device cannot do.
+    pub(super) fn unfit(&self) -> Option<&'static str> {
+        let asked = [
+            (self.threads > 1, "--threads divides a batch over cores"),
+            (
+                self.shards.is_some(),
+                "--reproducible adds up in shards, on the CPU",
+            ),
+            (
+                self.exchange == Kind::Overlapped,
+                "--overlap is for gradients that the CPU computes (those of a GPU are copied while others are computed anyway)",
+            ),
+            (
+                self.record,
+                "--record is for the CPU, which `phalanx replay` computes on",
+            ),
+        ];
+        let found = asked.into_iter().find(|(there, _)| *there);
+        found.map(|(_, what)| what)
+    }
+
     /// Sums of gradients that wait for their other half on a rank that adds up several shards.
     pub(super) fn spare_sums(&self, ranks: usize) -> usize {
         let each = self.shards.unwrap_or(1) / (ranks * self.threads);

@@ -17,9 +17,10 @@ use std::time::{Duration, Instant};
 
 use self::record::Recorder;
 use self::store::{Far, Near, Store};
-use super::{Arenas, Clock, Conduct, Exchange, Spent, Tail};
+use super::{Clock, Conduct, Exchange, Spent, Tail};
 use crate::Result;
 use crate::comm::{Comm, block};
+use crate::nn::{Arenas, Grads, Params};
 use crate::optim::Mover;
 
 /// Who holds the parameters.
@@ -154,15 +155,15 @@ impl Exchange for OneSided<'_> {
         Ok(Some(start.elapsed()))
     }
 
-    fn params(&self) -> &[f32] {
-        &self.params
+    fn params(&self) -> Params<'_> {
+        Params::Host(&self.params)
     }
 
     fn arenas(&mut self) -> Arenas<'_> {
         Arenas {
             team: &*self.alone,
-            params: &self.params,
-            grads: &mut self.grads,
+            params: Params::Host(&self.params),
+            grads: Grads::Host(&mut self.grads),
             courier: None,
         }
     }

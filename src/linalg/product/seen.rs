@@ -13,7 +13,7 @@ use super::{Block, Left, Product};
 use crate::{Result, interrupt};
 
 /// What this rank shows the check.
-pub(super) struct Seen<'a, T> {
+pub(super) struct Seen<'a, T: Real> {
     pub(super) product: &'a Product<'a, T>,
     pub(super) held: Option<&'a Factors<T>>,
     /// Where factors are streamed: the rows of A and of B that this rank goes through.

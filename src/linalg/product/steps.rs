@@ -19,7 +19,7 @@ const CALL: usize = 1 << 24;
 const LONG: usize = 16 * STEP;
 
 /// The products of panels that make a tile.
-pub(super) struct Steps<'a, T> {
+pub(super) struct Steps<'a, T: Real> {
     pub(super) product: &'a Product<'a, T>,
     pub(super) work: &'a mut Work,
     pub(super) progress: Option<&'a Progress>,
@@ -39,6 +39,8 @@ impl<T: Real> Steps<'_, T> {
             let bring = || factors.begin(first);
             self.work.panel_bytes += timed(&mut self.work.talking, bring);
         }
+        // A rank whose device fails still has panels that others wait for.
+        let mut failed = Ok(());
         for (i, k) in panels.iter().enumerate() {
             // Where ranks wait for one another's panels, they go on to the end together.
             if !spread {
@@ -47,13 +49,15 @@ impl<T: Real> Steps<'_, T> {
             let next = panels.get(i + 1).filter(|_| spread);
             let (start, mut seconds) = (Instant::now(), 0.0);
             self.work.panel_bytes += factors.work(k, next, |x, y| {
-                timed(&mut seconds, || self.product.multiply(x, y, &mut c));
+                if failed.is_ok() {
+                    failed = timed(&mut seconds, || self.product.multiply(x, y, &mut c));
+                }
             });
             self.work.computing += seconds;
             self.work.talking += start.elapsed().as_secs_f64() - seconds;
             self.advance(&c, k.len());
         }
-        Ok(())
+        failed
     }
 
     /// From factors of which each panel is read when it is needed.
@@ -82,7 +86,7 @@ impl<T: Real> Steps<'_, T> {
                     .read(part.clone(), cols.clone(), y.view_mut())
             })?;
             let multiply = || self.product.multiply(x.view(), y.view(), &mut c);
-            timed(&mut self.work.computing, multiply);
+            timed(&mut self.work.computing, multiply)?;
             self.advance(&c, part.len());
         }
         Ok(())
@@ -99,10 +103,14 @@ impl<T: Real> Steps<'_, T> {
 
 impl<T: Real> Product<'_, T> {
     /// Adds α x·y to `c`; in tiles of the plan's unit, where bits must not depend on who has them.
-    fn multiply(&self, x: ArrayView2<T>, y: ArrayView2<T>, c: &mut ArrayViewMut2<T>) {
+    fn multiply(&self, x: ArrayView2<T>, y: ArrayView2<T>, c: &mut ArrayViewMut2<T>) -> Result<()> {
+        if let Some(device) = self.device {
+            return device.borrow_mut().add(self.alpha, x, y, c);
+        }
         let unit = self.plan.job.unit;
         if unit == 1 {
-            return general_mat_mul(self.alpha, &x, &y, T::one(), c);
+            general_mat_mul(self.alpha, &x, &y, T::one(), c);
+            return Ok(());
         }
         let rows = c.axis_chunks_iter_mut(Axis(0), unit);
         for (mut c, x) in rows.zip(x.axis_chunks_iter(Axis(0), unit)) {
@@ -111,5 +119,6 @@ impl<T: Real> Product<'_, T> {
                 general_mat_mul(self.alpha, &x, &y, T::one(), &mut c);
             }
         }
+        Ok(())
     }
 }

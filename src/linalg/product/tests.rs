@@ -82,6 +82,7 @@ impl Case {
                 beta: T::nearest(-0.5),
                 plan: &plan,
                 check: Some(7),
+                device: None,
                 flip: self.flip,
             };
             let outcome = product.run(comm, &mut |row, col, block| {

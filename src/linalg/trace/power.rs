@@ -108,6 +108,7 @@ impl Powers<'_> {
             beta: T::zero(),
             plan: self.plan,
             check: Some(1),
+            device: None,
             flip: None,
         };
         let outcome = product.run(self.comm, &mut |_, _, _| Ok(()))?;

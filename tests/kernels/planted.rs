@@ -1,0 +1,195 @@
+//! Errors that are planted in kernels and in their use: each must be noticed.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use phalanx::backend::cuda::{Stream, scale, update};
+
+use super::checks::{Check, Place};
+use super::emulator::{passed, sanitized, text, worker};
+use super::{Gate, Outcome};
+
+/// Uses of the device that are wrong; a worker runs them only by their names.
+pub const CHECKS: [Check; 2] = [
+    ("planted_missing_wait", missing_wait),
+    ("planted_leak", leak),
+];
+
+/// The second stream does not wait for the first.
+fn missing_wait(place: &Place) {
+    let other = Stream::new(&place.device).unwrap();
+    let pixels = other.buffer(&[0u8, 100, 200]).unwrap();
+    let (mut inputs, mut sums) = (place.room(3), place.put(&[1.0, 1.0, 1.0]));
+    scale::bytes(&other, pixels.view(), 0.5, -1.0, inputs.view_mut()).unwrap();
+    update::add(&place.stream, inputs.view(), sums.view_mut()).unwrap();
+    assert_eq!(place.get(sums.view()), [0.0, 50.0, 100.0]);
+}
+
+fn leak(place: &Place) {
+    std::mem::forget(place.put(&[1.0; 100]));
+}
+
+/// How an error is watched for.
+#[derive(Clone, Copy)]
+enum By {
+    /// The plain emulator.
+    Emulator,
+    /// A sanitizer.
+    Sanitizer(&'static str),
+}
+
+/// An error in a kernel: in which file, what it replaces by what, which check runs, who watches, and what must be said.
+struct Error {
+    name: &'static str,
+    file: &'static str,
+    from: &'static str,
+    to: &'static str,
+    check: &'static str,
+    by: By,
+    says: &'static str,
+}
+
+const ERRORS: [Error; 7] = [
+    Error {
+        name: "a missing barrier gives wrong numbers",
+        file: "tile.cuh",
+        from: "      keep(turn);\n      __syncthreads();",
+        to: "      keep(turn);",
+        check: "gemm",
+        by: By::Emulator,
+        says: "value",
+    },
+    Error {
+        name: "a missing barrier is a race",
+        file: "tile.cuh",
+        from: "      keep(turn);\n      __syncthreads();",
+        to: "      keep(turn);",
+        check: "gemm",
+        by: By::Sanitizer("thread"),
+        says: "data race",
+    },
+    Error {
+        name: "an off-by-one in a ragged tile reaches over the end",
+        file: "tile.cuh",
+        from: "if (r < rows) store(",
+        to: "if (r <= rows) store(",
+        check: "gemm",
+        by: By::Emulator,
+        says: "illegal access to memory",
+    },
+    Error {
+        name: "a swapped argument gives wrong numbers",
+        file: "scale.cu",
+        from: "scale_bytes(const u8* pixels, float factor, float shift,",
+        to: "scale_bytes(const u8* pixels, float shift, float factor,",
+        check: "scale",
+        by: By::Emulator,
+        says: "bytes",
+    },
+    Error {
+        name: "an overrun of shared memory",
+        file: "tile.cuh",
+        from: "T b[2][DEPTH][COLUMNS];",
+        to: "T b[2][DEPTH][COLUMNS - 1];",
+        check: "gemm",
+        by: By::Sanitizer("address"),
+        says: "global-buffer-overflow",
+    },
+    Error {
+        name: "a barrier that some threads never reach",
+        file: "reduce.cu",
+        from: "  sum = block_sum(sum, warps);\n  if (threadIdx.x == 0) *out",
+        to: "  if (threadIdx.x < 64) sum = block_sum(sum, warps);\n  if (threadIdx.x == 0) *out",
+        check: "reduce",
+        by: By::Emulator,
+        says: "barrier",
+    },
+    Error {
+        name: "a gradient that leaves out the last part of its sum",
+        file: "conv2d.cu",
+        from: "part < count; part++",
+        to: "part < count - 1; part++",
+        check: "conv2d_in_parts",
+        by: By::Emulator,
+        says: "grad weights",
+    },
+];
+
+/// All errors, as gates: each is passed when the error is noticed.
+pub fn gates() -> Vec<Gate> {
+    let mut gates: Vec<Gate> = Vec::new();
+    for error in ERRORS {
+        let name = format!("planted, and noticed: {}", error.name);
+        gates.push((name, Box::new(move || in_kernel(&error))));
+    }
+    let name = "planted, and noticed: a missing wait between streams".to_string();
+    gates.push((name, Box::new(|| run(wait_is_missed))));
+    let name = "planted, and noticed: a leaked buffer".to_string();
+    gates.push((name, Box::new(|| run(buffer_is_leaked))));
+    gates
+}
+
+fn run(gate: fn() -> Result<Outcome, String>) -> Outcome {
+    gate().unwrap_or_else(Outcome::NotRun)
+}
+
+fn in_kernel(error: &Error) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
+    for entry in fs::read_dir(kernels).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let file = folder.path().join(error.file);
+    let source = fs::read_to_string(&file).unwrap();
+    let found = source.matches(error.from).count();
+    assert_eq!(found, 1, "{} holds what is replaced, once", error.file);
+    fs::write(&file, source.replace(error.from, error.to)).unwrap();
+    let words = ["few", error.check];
+    let command = match error.by {
+        By::Emulator => worker("planted", &words),
+        By::Sanitizer(name) => sanitized(name, &words),
+    };
+    match command {
+        Err(why) => Outcome::NotRun(why),
+        Ok(mut command) => noticed(command.env("PHALANX_KERNELS", folder.path()), error.says),
+    }
+}
+
+/// Passed if the worker fails and says so.
+fn noticed(command: &mut Command, says: &str) -> Outcome {
+    let output = command.output().unwrap();
+    let said = text(&output);
+    match !passed(&output) && said.contains(says) {
+        true => Outcome::Passed,
+        false => Outcome::Failed(format!("nothing about {says:?} was said:\n{said}")),
+    }
+}
+
+/// Without deferred streams nobody would see it, which shows that they do.
+fn wait_is_missed() -> Result<Outcome, String> {
+    let words = ["planted_missing_wait"];
+    let at_once = worker("plain", &words)?.output().unwrap();
+    if !passed(&at_once) {
+        return Ok(Outcome::Failed(text(&at_once)));
+    }
+    let mut deferred = worker("plain", &words)?;
+    Ok(noticed(
+        deferred.env("EMULATOR_DEFER", "1"),
+        "left == right",
+    ))
+}
+
+/// Told by the device's own account, and by the emulator's.
+fn buffer_is_leaked() -> Result<Outcome, String> {
+    let mut leaks = worker("plain", &["planted_leak"])?;
+    leaks.env("EMULATOR_LEAKS", "1");
+    let output = leaks.output().unwrap();
+    let said = text(&output);
+    let both = ["nothing is left allocated", "1 buffers of 400 bytes"];
+    Ok(match both.iter().all(|says| said.contains(says)) {
+        true => Outcome::Passed,
+        false => Outcome::Failed(said),
+    })
+}

@@ -1,0 +1,77 @@
+//! The program itself on the emulator.
+
+use std::process::Command;
+
+use super::emulator::{text, worker};
+use super::refused::gate;
+use super::{Gate, Outcome};
+
+pub fn gates() -> Vec<Gate> {
+    vec![
+        gate(
+            "`phalanx bench kernels` finds every kernel right and tells no time of the emulator"
+                .into(),
+            bench,
+        ),
+        gate(
+            "`phalanx bench kernels` notices a wrong kernel".into(),
+            wrong,
+        ),
+    ]
+}
+
+/// The program with these words, where a worker would run.
+fn phalanx(words: &[&str]) -> Result<Command, String> {
+    let worker = worker("plain", &[])?;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_phalanx"));
+    command.args(words);
+    for (name, value) in worker.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Ok(command)
+}
+
+fn bench() -> Result<Outcome, String> {
+    let words = ["bench", "kernels", "--device", "cuda", "--seconds", "0.001"];
+    let output = phalanx(&words)?.output().unwrap();
+    let said = text(&output);
+    let rows: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains(" right "))
+        .collect();
+    let timeless = rows
+        .iter()
+        .all(|row| row.trim_end().ends_with("–         –"));
+    let emulated =
+        said.contains("phalanx emulator (no GPU)") && said.contains("times mean nothing");
+    match output.status.success() && rows.len() >= 25 && timeless && emulated {
+        true => Ok(Outcome::Passed),
+        false => Ok(Outcome::Failed(said)),
+    }
+}
+
+fn wrong() -> Result<Outcome, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
+    for entry in std::fs::read_dir(kernels).unwrap() {
+        let path = entry.unwrap().path();
+        let source = std::fs::read_to_string(&path).unwrap();
+        let changed = source.replace("value + b[o]", "value - b[o]");
+        std::fs::write(folder.path().join(path.file_name().unwrap()), changed).unwrap();
+    }
+    let words = ["bench", "kernels", "--only", "conv2d", "--json"];
+    let mut command = phalanx(&words)?;
+    let output = command
+        .env("PHALANX_KERNELS", folder.path())
+        .output()
+        .unwrap();
+    let said = text(&output);
+    let told = said.contains("the kernels conv2d forward differ from the CPU");
+    match !output.status.success() && told && said.contains("\"seconds\":null") {
+        true => Ok(Outcome::Passed),
+        false => Ok(Outcome::Failed(said)),
+    }
+}
