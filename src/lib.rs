@@ -50,7 +50,7 @@
 //! - Which samples a step takes is a pure function of global numbers ([`data::Steps`]), also while the batch grows.
 //! - The sample at position k of epoch e depends on (seed, e, k) only: not on the number of ranks.
 //! - Threads of a rank and ranks in shared memory are added up by one binary tree: a run repeats itself bit for bit, and in
-//!   shards ([`nn::Sharded`]) gives the same bits on any number of ranks.
+//!   shards ([`nn::Share`]) gives the same bits on any number of ranks.
 //! - The updates of an asynchronous run have an order that can be recorded, and repeated ([`train::Replay`]).
 //! - Nothing hangs silently: [`board`] watches from the first step on, by threads that never enter MPI.
 //! - How a product is divided is a value ([`linalg::Plan`]) that is chosen and tested without ranks; what it says of bytes is what
