@@ -1,6 +1,7 @@
 //! What a measurement came to, for people and for programs.
 
 use super::layers;
+use crate::backend::cpu::isa;
 use crate::data::Dataset;
 use crate::exchange::Kind;
 use crate::nn::LayerCost;
@@ -39,12 +40,13 @@ pub(super) fn head(
 ) -> String {
     format!(
         "bench train: {work}, {} samples of {}, {} classes
-exchange: {}; threads of a rank: {threads}; peak of a core, measured on all at once: {:.1} GFLOP/s
+exchange: {}; threads of a rank: {threads}; vectors: {}; peak of a core, measured on all at once: {:.1} GFLOP/s
 {:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
         exchange.describe(),
+        isa(),
         peak / 1e9,
         "ranks",
         "batch",
@@ -94,7 +96,7 @@ impl Row {
             "peer": "phalanx", "workload": format!("{model}:{data}"), "procs": self.ranks, "threads": self.threads,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
-            "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
+            "isa": isa().name(), "core_peak_gflops": peak / 1e9, "peak_share": self.share(peak),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
             "layers": layers::json(self, peak), "inject": self.faults,
         })
