@@ -1,6 +1,7 @@
 //! What a measurement came to, for people and for programs.
 
 use super::layers;
+use crate::backend::cpu::isa;
 use crate::commands::device::Chosen;
 use crate::data::Dataset;
 use crate::exchange::Kind;
@@ -50,13 +51,14 @@ pub(super) fn head(
     format!(
         "bench train: {work}, {} samples of {}, {} classes
 device: {}
-exchange: {}; threads of a rank: {threads}; {of}
+exchange: {}; threads of a rank: {threads}; vectors: {}; {of}
 {:>5} {:>7} {:>6} {:>10} {:>10} {:>8} {:>6} {:>6}  {:>7} {:>8} {:>6} {:>6} {:>7} {:>7}",
         data.len(),
         data.shape,
         data.classes,
         chosen.words,
         exchange.describe(),
+        isa(),
         "ranks",
         "batch",
         "steps",
@@ -114,7 +116,7 @@ impl Row {
             "device": self.device, "emulated": self.emulated,
             "batch": self.batch, "examples_per_s": self.speed, "s_per_batch": self.seconds / self.steps as f64,
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
-            "core_peak_gflops": self.peak / 1e9, "peak_share": self.share(),
+            "isa": isa().name(), "core_peak_gflops": self.peak / 1e9, "peak_share": self.share(),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
             "layers": layers::json(self), "inject": self.faults,
         })

@@ -215,8 +215,9 @@ fn restore<L: Lanes, const E: usize, const O: usize>(
             }
             let mut whole = [[L::splat(set, bias); 4]; O];
             for j in 0..O {
-                for (i, value) in from_points(set, a, &column(&half, j)).iter().enumerate() {
-                    whole[i][j] = value.times_plus(set, 1.0, whole[i][j]);
+                let values = from_points(set, a, &column(&half, j));
+                for (whole, value) in whole.iter_mut().zip(values) {
+                    whole[j] = value.times_plus(set, 1.0, whole[j]);
                 }
             }
             for (i, whole) in whole.iter().enumerate() {
