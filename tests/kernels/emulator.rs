@@ -92,6 +92,7 @@ pub fn gates() -> Vec<Gate> {
             let command = worker("plain", &[]).map(|mut command| {
                 command.env("EMULATOR_ORDER", order);
                 command.env("EMULATOR_DEFER", if defer { "1" } else { "0" });
+                command.env("EMULATOR_DEVICES", if defer { "3" } else { "1" });
                 command.env("EMULATOR_LEAKS", "1");
                 command
             });
