@@ -1,5 +1,6 @@
 //! Starts this program on the emulated driver.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock};
@@ -40,11 +41,15 @@ pub fn built() -> Result<PathBuf, String> {
 /// This program as a worker on the emulator, with these words; what it compiles is kept under the name `kept`.
 pub fn worker(kept: &str, words: &[&str]) -> Result<Command, String> {
     let folder = built()?;
+    // What a sanitizer that ends a worker leaves behind is left there.
+    let spare = folder.join("spare");
+    fs::create_dir_all(&spare).map_err(|e| format!("{}: {e}", spare.display()))?;
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .arg(AS_WORKER)
         .args(words)
         .env("LD_LIBRARY_PATH", &folder)
+        .env("TMPDIR", &spare)
         .env("XDG_CACHE_HOME", folder.join("kept").join(kept));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
