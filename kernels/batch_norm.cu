@@ -5,7 +5,7 @@
 //   of_batch        mean, inv_std = 1/sqrt(variance + eps)           of_run          the same from running estimates
 //   running         (1 - momentum) * estimate + momentum * batch, unless the batch has < 2 elements or is not finite
 //   forward         y = (x - mean) * (inv_std * gamma) + beta
-//   backward        dx = gamma * inv_std * (dy - sum(dy)/count - normal x * sum(dy * normal x)/count)
+//   backward        dx = gamma * inv_std * (dy - sum(dy)/count - normal x * sum(dy * normal x)/count), with share = 1/count
 //   grads           dbeta, dgamma = what backward_sums gave
 //
 // Shapes: x, y, dy, dx: (n, c, plane); sums: (2c + 1) or (2c), in doubles; parts: (blocks of a channel, 2c); all others (c).
@@ -14,12 +14,12 @@
 #include "common.cuh"
 
 // parts[blockIdx.y][...] = sums of a, and of a * (b - offset) * factor, over this block's share of a channel.
-__device__ __forceinline__ void channel_sums(int c, int plane, u64 of_channel, const float* a, const float* b, double offset,
+__device__ __forceinline__ void channel_sums(u32 c, Divisor plane, u32 of_channel, const float* a, const float* b, double offset,
                                              double factor, double* parts, double (&warps)[2][32]) {
-  const int channel = blockIdx.x;
+  const u32 channel = blockIdx.x;
   double sum = 0.0, products = 0.0;
-  for (u64 i = (u64)blockIdx.y * blockDim.x + threadIdx.x; i < of_channel; i += (u64)gridDim.y * blockDim.x) {
-    const u64 at = (i / plane * c + channel) * plane + i % plane;
+  for (u32 i = blockIdx.y * blockDim.x + threadIdx.x; i < of_channel; i += gridDim.y * blockDim.x) {
+    const u32 at = (plane.of(i) * c + channel) * plane.by + plane.rest(i);
     sum += (double)a[at];
     products += (double)a[at] * ((double)b[at] - offset);
   }
@@ -32,13 +32,13 @@ __device__ __forceinline__ void channel_sums(int c, int plane, u64 of_channel, c
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) batch_norm_sums(int c, int plane, u64 of_channel, const float* x, double* parts) {
+extern "C" __global__ void __launch_bounds__(256) batch_norm_sums(u32 c, Divisor plane, u32 of_channel, const float* x, double* parts) {
   __shared__ double warps[2][32];
   channel_sums(c, plane, of_channel, x, x, 0.0, 1.0, parts, warps);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-batch_norm_backward_sums(int c, int plane, u64 of_channel, const float* x, const float* dy, const float* mean, const float* inv_std, double* parts) {
+batch_norm_backward_sums(u32 c, Divisor plane, u32 of_channel, const float* x, const float* dy, const float* mean, const float* inv_std, double* parts) {
   __shared__ double warps[2][32];
   channel_sums(c, plane, of_channel, dy, x, (double)mean[blockIdx.x], (double)inv_std[blockIdx.x], parts, warps);
 }
@@ -96,19 +96,19 @@ extern "C" __global__ void __launch_bounds__(256) batch_norm_running(int c, cons
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-batch_norm_forward(int c, int plane, const float* x, const float* mean, const float* inv_std, const float* gamma, const float* beta, float* y, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const int i = (int)(at / plane % c);
+batch_norm_forward(Divisor c, Divisor plane, const float* x, const float* mean, const float* inv_std, const float* gamma, const float* beta, float* y, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 i = c.rest(plane.of(at));
     y[at] = (x[at] - mean[i]) * (inv_std[i] * gamma[i]) + beta[i];
   }
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-batch_norm_backward(int c, int plane, const float* x, const float* dy, const float* mean, const float* inv_std, const float* gamma,
-                    const double* sums, double count, float* dx, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const int i = (int)(at / plane % c);
-    const float constant = (float)(sums[i] / count), slope = (float)(sums[c + i] / count) * inv_std[i];
+batch_norm_backward(Divisor c, Divisor plane, const float* x, const float* dy, const float* mean, const float* inv_std, const float* gamma,
+                    const double* sums, double share, float* dx, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 i = c.rest(plane.of(at));
+    const float constant = (float)(sums[i] * share), slope = (float)(sums[c.by + i] * share) * inv_std[i];
     dx[at] = gamma[i] * inv_std[i] * (dy[at] - constant - (x[at] - mean[i]) * slope);
   }
 }

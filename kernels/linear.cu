@@ -131,11 +131,11 @@ linear_grad_params_narrow(Geometry g, const float* x, const float* dy, float* pa
 // y: (rows, columns) = the sum of its parts in their order, plus b of its column if there is one. A thread an element, blocks of 256.
 extern "C" __global__ void __launch_bounds__(256)
 linear_collect(const float* parts, int count, int rows, int columns, const float* b, float* y) {
-  const u64 all = (u64)rows * columns;
-  for (u64 at = first_element(); at < all; at += all_threads()) {
+  const u32 all = (u32)rows * columns;
+  for (u32 at = first_element(); at < all; at += all_threads()) {
     float sum = 0.0f;
-    for (int part = 0; part < count; part++) sum += parts[part * all + at];
-    y[at] = b ? sum + b[at % columns] : sum;
+    for (int part = 0; part < count; part++) sum += parts[(u64)part * all + at];
+    y[at] = b ? sum + b[at % (u32)columns] : sum;
   }
 }
 

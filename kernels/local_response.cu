@@ -10,17 +10,18 @@
 #include "common.cuh"
 
 struct Layer {
-  int c, plane, size;
+  Divisor c, plane;
+  int size;
   float alpha, beta, k;
 };
 
 // The divisor of element `at`.
-__device__ __forceinline__ float divisor(const Layer& l, const float* x, u64 at) {
-  const int c = (int)(at / l.plane % l.c);
-  const int first = max(c - l.size / 2, 0), end = min(c + (l.size + 1) / 2, l.c);
-  const float* from = x + at + (long long)(first - c) * l.plane;
+__device__ __forceinline__ float divisor(const Layer& l, const float* x, u32 at) {
+  const int c = l.c.rest(l.plane.of(at)), plane = l.plane.by;
+  const int first = max(c - l.size / 2, 0), end = min(c + (l.size + 1) / 2, (int)l.c.by);
+  const float* from = x + at + (long long)(first - c) * plane;
   float sum = 0.0f;
-  for (int other = first; other < end; other++, from += l.plane) sum += *from * *from;
+  for (int other = first; other < end; other++, from += plane) sum += *from * *from;
   return l.k + l.alpha / (float)l.size * sum;
 }
 
@@ -32,13 +33,13 @@ __device__ __forceinline__ float power(float d, float beta) {
   return powf(d, -beta);
 }
 
-extern "C" __global__ void __launch_bounds__(256) local_response_forward(Layer l, const float* x, float* y, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) y[at] = x[at] * power(divisor(l, x, at), l.beta);
+extern "C" __global__ void __launch_bounds__(256) local_response_forward(Layer l, const float* x, float* y, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) y[at] = x[at] * power(divisor(l, x, at), l.beta);
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-local_response_backward_direct(Layer l, const float* x, const float* dy, float* dx, float* parts, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
+local_response_backward_direct(Layer l, const float* x, const float* dy, float* dx, float* parts, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
     const float d = divisor(l, x, at), direct = dy[at] * power(d, l.beta);
     dx[at] = direct;
     parts[at] = direct * x[at] / d;
@@ -46,14 +47,14 @@ local_response_backward_direct(Layer l, const float* x, const float* dy, float* 
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-local_response_backward_others(Layer l, const float* x, const float* parts, float* dx, u64 n) {
+local_response_backward_others(Layer l, const float* x, const float* parts, float* dx, u32 n) {
   const float factor = 2.0f * l.alpha * l.beta / (float)l.size;
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const int c = (int)(at / l.plane % l.c);
-    const int first = max(c - (l.size - 1) / 2, 0), end = min(c + l.size / 2 + 1, l.c);
-    const float* from = parts + at + (long long)(first - c) * l.plane;
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const int c = l.c.rest(l.plane.of(at)), plane = l.plane.by;
+    const int first = max(c - (l.size - 1) / 2, 0), end = min(c + l.size / 2 + 1, (int)l.c.by);
+    const float* from = parts + at + (long long)(first - c) * plane;
     float sum = 0.0f;
-    for (int other = first; other < end; other++, from += l.plane) sum += *from;
+    for (int other = first; other < end; other++, from += plane) sum += *from;
     dx[at] -= factor * x[at] * sum;
   }
 }

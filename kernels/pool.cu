@@ -11,28 +11,29 @@
 #include "common.cuh"
 
 struct Geometry {
-  int h, w, k, stride, pad, oh, ow;
+  int h, w, k, pad, oh, ow;
+  Divisor stride, inputs, columns, outputs, out_columns;  // of: h*w, w, oh*ow, ow
 };
 
 // Cells first..end of one direction that output o looks at.
 __device__ __forceinline__ void window(const Geometry& g, int o, int size, int& first, int& end) {
-  first = max(o * g.stride - g.pad, 0);
-  end = min(o * g.stride - g.pad + g.k, size);
+  const int start = o * (int)g.stride.by - g.pad;
+  first = max(start, 0);
+  end = min(start + g.k, size);
 }
 // Outputs first..end of one direction whose windows lie over cell i.
 __device__ __forceinline__ void over(const Geometry& g, int i, int outputs, int& first, int& end) {
-  end = min((i + g.pad) / g.stride + 1, outputs);
-  first = min((max(i + g.pad + 1 - g.k, 0) + g.stride - 1) / g.stride, end);
+  end = min((int)g.stride.of(i + g.pad) + 1, outputs);
+  first = min((int)g.stride.of(max(i + g.pad + 1 - g.k, 0) + g.stride.by - 1), end);
 }
 
-extern "C" __global__ void __launch_bounds__(256) max_forward(Geometry g, const float* x, float* y, u32* places, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const u64 plane = at / (g.oh * g.ow);
-    const int cell = (int)(at % (g.oh * g.ow));
+extern "C" __global__ void __launch_bounds__(256) max_forward(Geometry g, const float* x, float* y, u32* places, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 plane = g.outputs.of(at), cell = g.outputs.rest(at);
     int top, bottom, left, right;
-    window(g, cell / g.ow, g.h, top, bottom);
-    window(g, cell % g.ow, g.w, left, right);
-    const float* from = x + plane * g.h * g.w;
+    window(g, g.out_columns.of(cell), g.h, top, bottom);
+    window(g, g.out_columns.rest(cell), g.w, left, right);
+    const float* from = x + (u64)plane * g.inputs.by;
     float best = __uint_as_float(0xff800000u);  // -infinity
     u32 place = top * g.w + left;
     for (int i = top; i < bottom; i++)
@@ -45,13 +46,13 @@ extern "C" __global__ void __launch_bounds__(256) max_forward(Geometry g, const 
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) max_backward(Geometry g, const u32* places, const float* dy, float* dx, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const u64 plane = at / (g.h * g.w), outputs = plane * g.oh * g.ow;
-    const u32 cell = (u32)(at % (g.h * g.w));
+extern "C" __global__ void __launch_bounds__(256) max_backward(Geometry g, const u32* places, const float* dy, float* dx, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 cell = g.inputs.rest(at);
+    const u64 outputs = (u64)g.inputs.of(at) * g.outputs.by;
     int top, bottom, left, right;
-    over(g, cell / g.w, g.oh, top, bottom);
-    over(g, cell % g.w, g.ow, left, right);
+    over(g, g.columns.of(cell), g.oh, top, bottom);
+    over(g, g.columns.rest(cell), g.ow, left, right);
     float sum = 0.0f;
     for (int i = top; i < bottom; i++)
       for (int j = left; j < right; j++) {
@@ -62,14 +63,13 @@ extern "C" __global__ void __launch_bounds__(256) max_backward(Geometry g, const
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) average_forward(Geometry g, const float* x, float* y, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const u64 plane = at / (g.oh * g.ow);
-    const int cell = (int)(at % (g.oh * g.ow));
+extern "C" __global__ void __launch_bounds__(256) average_forward(Geometry g, const float* x, float* y, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 plane = g.outputs.of(at), cell = g.outputs.rest(at);
     int top, bottom, left, right;
-    window(g, cell / g.ow, g.h, top, bottom);
-    window(g, cell % g.ow, g.w, left, right);
-    const float* from = x + plane * g.h * g.w;
+    window(g, g.out_columns.of(cell), g.h, top, bottom);
+    window(g, g.out_columns.rest(cell), g.w, left, right);
+    const float* from = x + (u64)plane * g.inputs.by;
     float sum = 0.0f;
     for (int i = top; i < bottom; i++)
       for (int j = left; j < right; j++) sum += from[i * g.w + j];
@@ -77,14 +77,13 @@ extern "C" __global__ void __launch_bounds__(256) average_forward(Geometry g, co
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) average_backward(Geometry g, const float* dy, float* dx, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) {
-    const u64 plane = at / (g.h * g.w);
-    const int cell = (int)(at % (g.h * g.w));
+extern "C" __global__ void __launch_bounds__(256) average_backward(Geometry g, const float* dy, float* dx, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) {
+    const u32 cell = g.inputs.rest(at);
     int top, bottom, left, right;
-    over(g, cell / g.w, g.oh, top, bottom);
-    over(g, cell % g.w, g.ow, left, right);
-    const float* from = dy + plane * g.oh * g.ow;
+    over(g, g.columns.of(cell), g.oh, top, bottom);
+    over(g, g.columns.rest(cell), g.ow, left, right);
+    const float* from = dy + (u64)g.inputs.of(at) * g.outputs.by;
     float sum = 0.0f;
     for (int i = top; i < bottom; i++)
       for (int j = left; j < right; j++) sum += from[i * g.ow + j];
@@ -103,6 +102,6 @@ extern "C" __global__ void __launch_bounds__(256) global_forward(int plane, cons
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) global_backward(int plane, const float* dy, float* dx, u64 n) {
-  for (u64 at = first_element(); at < n; at += all_threads()) dx[at] = dy[at / plane] / (float)plane;
+extern "C" __global__ void __launch_bounds__(256) global_backward(Divisor plane, const float* dy, float* dx, u32 n) {
+  for (u32 at = first_element(); at < n; at += all_threads()) dx[at] = dy[plane.of(at)] / (float)plane.by;
 }

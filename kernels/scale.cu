@@ -18,9 +18,9 @@ scale_bytes(const u8* pixels, float factor, float shift, float* out, u64 n) {
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-scale_channels(int plane, int channels, const u8* pixels, const float* factors, const float* shifts, float* out, u64 n) {
-  for (u64 i = first_element(); i < n; i += all_threads()) {
-    const int channel = (int)(i / plane % channels);
+scale_channels(Divisor plane, Divisor channels, const u8* pixels, const float* factors, const float* shifts, float* out, u32 n) {
+  for (u32 i = first_element(); i < n; i += all_threads()) {
+    const u32 channel = channels.rest(plane.of(i));
     out[i] = (float)pixels[i] * factors[channel] + shifts[channel];
   }
 }

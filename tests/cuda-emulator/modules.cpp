@@ -24,6 +24,12 @@ struct Module {
 // The library's bytes end behind its table of sections.
 static size_t length(const Elf64_Ehdr* header) { return header->e_shoff + (size_t)header->e_shnum * header->e_shentsize; }
 
+// Files that are removed at the end.
+static struct Kept {
+  std::vector<std::string> paths;
+  ~Kept() { for (auto& path : paths) unlink(path.c_str()); }
+} kept;
+
 static void* open_library(const void* bytes) {
   std::string path = std::string(setting("TMPDIR", "/tmp")) + "/emulator-XXXXXX";
   const int file = mkstemp(path.data());
@@ -33,7 +39,9 @@ static void* open_library(const void* bytes) {
   close(file);
   void* library = written ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (!library) fprintf(stderr, "emulator: %s\n", dlerror());
-  if (!__sanitizer_print_stack_trace) unlink(path.c_str());  // sanitizers read line numbers from it
+  // Sanitizers read line numbers from it until the end.
+  if (__sanitizer_print_stack_trace) kept.paths.push_back(path);
+  else unlink(path.c_str());
   return library;
 }
 

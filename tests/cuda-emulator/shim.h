@@ -90,6 +90,7 @@ template <class T>
 static inline T __ldg(const T* place) { return *place; }
 static inline unsigned __float_as_uint(float value) { unsigned bits; memcpy(&bits, &value, 4); return bits; }
 static inline float __uint_as_float(unsigned bits) { float value; memcpy(&value, &bits, 4); return value; }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return (unsigned)((uint64_t)a * b >> 32); }
 static inline float rsqrtf(float x) { return 1.0f / sqrtf(x); }
 using std::max;
 using std::min;

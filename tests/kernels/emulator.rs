@@ -1,5 +1,6 @@
 //! Starts this program on the emulated driver.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock};
@@ -40,11 +41,15 @@ pub fn built() -> Result<PathBuf, String> {
 /// This program as a worker on the emulator, with these words; what it compiles is kept under the name `kept`.
 pub fn worker(kept: &str, words: &[&str]) -> Result<Command, String> {
     let folder = built()?;
+    // What a sanitizer that ends a worker leaves behind is left there.
+    let spare = folder.join("spare");
+    fs::create_dir_all(&spare).map_err(|e| format!("{}: {e}", spare.display()))?;
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .arg(AS_WORKER)
         .args(words)
         .env("LD_LIBRARY_PATH", &folder)
+        .env("TMPDIR", &spare)
         .env("XDG_CACHE_HOME", folder.join("kept").join(kept));
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy().into_owned();
@@ -92,6 +97,7 @@ pub fn gates() -> Vec<Gate> {
             let command = worker("plain", &[]).map(|mut command| {
                 command.env("EMULATOR_ORDER", order);
                 command.env("EMULATOR_DEFER", if defer { "1" } else { "0" });
+                command.env("EMULATOR_DEVICES", if defer { "3" } else { "1" });
                 command.env("EMULATOR_LEAKS", "1");
                 command
             });
@@ -119,8 +125,23 @@ pub fn sanitized(sanitizer: &str, words: &[&str]) -> Result<Command, String> {
     let found = Path::new(&found)
         .canonicalize()
         .map_err(|_| format!("{library} was not found"))?;
-    // ThreadSanitizer wants memory where it expects it.
-    let mut command = worker(sanitizer, words)?;
+    let mut command = in_place(worker(sanitizer, words)?);
+    command
+        .env("EMULATOR_CXXFLAGS", format!("-fsanitize={sanitizer}"))
+        .env("EMULATOR_CXX", "g++")
+        .env("LD_PRELOAD", found)
+        .env("ASAN_OPTIONS", "detect_leaks=0:exitcode=66")
+        .env("TSAN_OPTIONS", "exitcode=66:report_signal_unsafe=0");
+    Ok(command)
+}
+
+/// The same with memory where ThreadSanitizer expects it, if this system allows that.
+fn in_place(command: Command) -> Command {
+    let mut trial = Command::new("setarch");
+    let allowed = trial.args(["-R", "true"]).output();
+    if !allowed.is_ok_and(|output| output.status.success()) {
+        return command;
+    }
     let mut fixed = Command::new("setarch");
     fixed.arg("-R").arg(command.get_program());
     fixed.args(command.get_args());
@@ -130,14 +151,7 @@ pub fn sanitized(sanitizer: &str, words: &[&str]) -> Result<Command, String> {
             None => fixed.env_remove(name),
         };
     }
-    command = fixed;
-    command
-        .env("EMULATOR_CXXFLAGS", format!("-fsanitize={sanitizer}"))
-        .env("EMULATOR_CXX", "g++")
-        .env("LD_PRELOAD", found)
-        .env("ASAN_OPTIONS", "detect_leaks=0:exitcode=66")
-        .env("TSAN_OPTIONS", "exitcode=66:report_signal_unsafe=0");
-    Ok(command)
+    fixed
 }
 
 /// Does the gates, two at a time, and gives what they found in their order.

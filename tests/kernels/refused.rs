@@ -8,35 +8,35 @@ use super::emulator::{built, passed, text, worker};
 use super::{Gate, Outcome};
 
 /// What is set, and what must be said then.
-const REFUSALS: [(&str, &[(&str, &str)], &str); 6] = [
+const REFUSALS: [(&str, [&str; 2], &str); 6] = [
     (
         "no device",
-        &[("EMULATOR_DEVICES", "0")],
+        ["EMULATOR_DEVICES", "0"],
         "there is no CUDA device",
     ),
     (
         "a device that is too old",
-        &[("EMULATOR_SM", "52")],
+        ["EMULATOR_SM", "52"],
         "phalanx emulator (no GPU) has compute capability 5.2, and 7.0 is needed",
     ),
     (
         "a driver that is too old",
-        &[("EMULATOR_DRIVER", "10020")],
+        ["EMULATOR_DRIVER", "10020"],
         "the NVIDIA driver is too old: it is for CUDA 10.2, and 11.2 is needed",
     ),
     (
         "an allocation that finds no memory",
-        &[("EMULATOR_FAIL_ALLOC", "3")],
+        ["EMULATOR_FAIL_ALLOC", "3"],
         "DeviceMemory",
     ),
     (
         "a device with little memory",
-        &[("EMULATOR_MEMORY_MB", "0")],
+        ["EMULATOR_MEMORY_MB", "0"],
         "DeviceMemory",
     ),
     (
         "a kernel that fails",
-        &[("EMULATOR_FAIL_LAUNCH", "5")],
+        ["EMULATOR_FAIL_LAUNCH", "5"],
         "CUDA_ERROR_LAUNCH_FAILED (unspecified launch failure)",
     ),
 ];
@@ -44,10 +44,10 @@ const REFUSALS: [(&str, &[(&str, &str)], &str); 6] = [
 /// All refusals as gates, and what else is asked of the way to a device.
 pub fn gates() -> Vec<Gate> {
     let mut gates: Vec<Gate> = Vec::new();
-    for (what, settings, says) in REFUSALS {
+    for (what, [name, value], says) in REFUSALS {
         let run = move || {
             let mut command = worker("plain", &["few", "activation"])?;
-            Ok(told(command.envs(settings.iter().copied()), says))
+            Ok(told(command.env(name, value), says))
         };
         gates.push(gate(format!("told clearly: {what}"), run));
     }
@@ -110,8 +110,8 @@ fn race() -> Result<Outcome, String> {
             })
             .collect::<Result<_, _>>()?;
         let outputs = workers.into_iter().map(|w| w.wait_with_output().unwrap());
-        let bad = outputs.filter(|output| !passed(output)).map(|o| text(&o));
-        Ok(bad.last())
+        let outputs: Vec<_> = outputs.collect();
+        Ok(outputs.iter().find(|output| !passed(output)).map(text))
     };
     if let Some(said) = all()? {
         return Ok(Outcome::Failed(said));

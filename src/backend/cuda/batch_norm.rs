@@ -1,6 +1,6 @@
 //! Launches `kernels/batch_norm.cu`, as [`crate::backend::cpu::batch_norm`].
 
-use super::launch::{Arg, Grid, Kernel};
+use super::launch::{Arg, Divisor, Grid, Kernel};
 use super::module::Source;
 use super::{Buffer, Device, Stream, View, ViewMut};
 use crate::Result;
@@ -95,8 +95,8 @@ pub fn sums(
         scratch.len() >= 2 * c.c * blocks,
         "room for what blocks have"
     );
-    let [channels, plane] = sizes(c);
-    let n = Arg::size(of_channel);
+    let (channels, plane) = (Arg::int(c.c), Divisor::new(c.plane).into());
+    let n = Arg::int(of_channel);
     let args = [channels, plane, n, x.into(), (&scratch).into()];
     let grid = Grid::with([c.c, blocks, 1], 256);
     kernel(stream, "batch_norm_sums")?.start(stream, grid, args)?;
@@ -146,7 +146,7 @@ pub fn forward(
         normal.gamma.into(),
         beta.into(),
         (&y).into(),
-        Arg::size(y.len()),
+        Arg::int(y.len()),
     ];
     kernel(stream, "batch_norm_forward")?.start(stream, Grid::over(y.len()), args)
 }
@@ -171,11 +171,10 @@ pub fn backward_sums(
         scratch.len() >= 2 * c.c * blocks,
         "room for what blocks have"
     );
-    let [channels, plane] = sizes(c);
     let args = [
-        channels,
-        plane,
-        Arg::size(of_channel),
+        Arg::int(c.c),
+        Divisor::new(c.plane).into(),
+        Arg::int(of_channel),
         x.into(),
         dy.into(),
         normal.mean.into(),
@@ -228,9 +227,9 @@ pub fn backward(
         normal.inv_std.into(),
         normal.gamma.into(),
         sums.into(),
-        count.into(),
+        (1.0 / count).into(),
         (&dx).into(),
-        Arg::size(dx.len()),
+        Arg::int(dx.len()),
     ];
     kernel(stream, "batch_norm_backward")?.start(stream, Grid::over(dx.len()), args)
 }
@@ -238,6 +237,7 @@ pub fn backward(
 /// Elements of a channel, and blocks that share them: from sizes alone, so that sums round alike on every device.
 fn shares(c: Channels, len: usize) -> (usize, usize) {
     assert_eq!(len % (c.c * c.plane), 0, "samples of {c:?}");
+    super::launch::int(len);
     let of_channel = len / c.c;
     (of_channel, of_channel.div_ceil(4096).clamp(1, BLOCKS))
 }
@@ -261,7 +261,7 @@ fn collect(
 }
 
 fn sizes(c: Channels) -> [Arg; 2] {
-    [Arg::int(c.c), Arg::int(c.plane)]
+    [Divisor::new(c.c).into(), Divisor::new(c.plane).into()]
 }
 
 fn kernel(stream: &Stream, name: &'static str) -> Result<Kernel> {

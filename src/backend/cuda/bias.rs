@@ -1,6 +1,6 @@
 //! Launches `kernels/bias.cu`: biases by themselves, for products that others computed.
 
-use super::launch::{Arg, Grid};
+use super::launch::{Arg, Divisor, Grid};
 use super::module::Source;
 use super::{Stream, View, ViewMut};
 use crate::Result;
@@ -13,11 +13,11 @@ pub fn add(stream: &Stream, plane: usize, b: View<f32>, y: ViewMut<f32>) -> Resu
     }
     let kernel = stream.device().kernel(Source::Bias, "bias_add")?;
     let args = [
-        Arg::int(b.len()),
-        Arg::int(plane),
+        Divisor::new(b.len()).into(),
+        Divisor::new(plane).into(),
         b.into(),
         (&y).into(),
-        Arg::size(y.len()),
+        Arg::int(y.len()),
     ];
     kernel.start(stream, Grid::over(y.len()), args)
 }
@@ -31,10 +31,10 @@ pub fn grad(stream: &Stream, plane: usize, dy: View<f32>, db: ViewMut<f32>) -> R
     let kernel = stream.device().kernel(Source::Bias, "bias_grad")?;
     let args = [
         Arg::int(db.len()),
-        Arg::int(plane),
+        Divisor::new(plane).into(),
         dy.into(),
         (&db).into(),
-        Arg::size(dy.len() / db.len()),
+        Arg::int(dy.len() / db.len()),
     ];
     kernel.start(stream, Grid::of(db.len(), 256), args)
 }

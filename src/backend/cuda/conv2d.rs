@@ -162,7 +162,7 @@ impl Conv2d {
     fn sizes(&self, n: usize) -> Arg {
         let g = self.g;
         // Columns are counted in 31 bits: outputs and inputs of a channel, of all samples, up to the end of the last tile.
-        int(n * self.cells() + 128);
+        int(2 * n * self.cells() + 128);
         int(n * g.h * g.w + 128);
         int(g.inputs());
         int(g.outputs());

@@ -47,6 +47,8 @@ impl Grid {
 #[derive(Clone, Copy)]
 pub(super) struct Kernel {
     pub(super) function: sys::CUfunction,
+    /// How many arguments it takes.
+    pub(super) parameters: usize,
 }
 
 /// A kernel's argument: its bytes.
@@ -71,6 +73,32 @@ impl Arg {
     /// A size that kernels count in 32 bits.
     pub fn int(value: usize) -> Self {
         Self::of(int(value))
+    }
+}
+
+/// Division of numbers below 2³¹ as kernels do it: `(n·times / 2³² + n) >> shift`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Divisor {
+    by: u32,
+    times: u32,
+    shift: u32,
+}
+
+impl Divisor {
+    /// By this number, which is not zero.
+    pub(super) fn new(by: usize) -> Self {
+        let by = int(by) as u32;
+        assert!(by > 0, "nothing is divided by zero");
+        let shift = u32::BITS - (by - 1).leading_zeros();
+        let times = ((1u64 << 32) * ((1u64 << shift) - u64::from(by)) / u64::from(by) + 1) as u32;
+        Self { by, times, shift }
+    }
+}
+
+impl From<Divisor> for Arg {
+    fn from(divisor: Divisor) -> Self {
+        Self::of(divisor)
     }
 }
 
@@ -111,6 +139,7 @@ impl Kernel {
         grid: Grid,
         mut args: [Arg; N],
     ) -> Result<()> {
+        assert_eq!(N, self.parameters, "as many arguments as the kernel takes");
         stream.device().enter()?;
         let mut places = args.each_mut().map(|arg| (&raw mut arg.0).cast::<c_void>());
         let [x, y, z] = grid.blocks;
@@ -127,5 +156,26 @@ impl Kernel {
             )
         }
         .map_err(failed("cuLaunchKernel"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_product_and_a_shift_divide_every_number_that_kernels_count() {
+        let edges = |by: u32| {
+            let near = [0, 1, by - 1, by, by + 1, i32::MAX as u32 / by * by];
+            near.into_iter().chain((0..31).map(|bit| 1 << bit))
+        };
+        for by in (1..2000).chain([4095, 65537, 1 << 20, 123_456_789, i32::MAX as u32]) {
+            let divisor = Divisor::new(by as usize);
+            let numbers = edges(by).chain((1..200).map(|i| i * 10_737_418));
+            for n in numbers.filter(|&n| n <= i32::MAX as u32) {
+                let high = ((u64::from(n) * u64::from(divisor.times)) >> 32) as u32;
+                assert_eq!((high + n) >> divisor.shift, n / by, "{n} / {by}");
+            }
+        }
     }
 }

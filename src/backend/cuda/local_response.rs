@@ -1,6 +1,6 @@
 //! Launches `kernels/local_response.cu`, as [`crate::backend::cpu::local_response`].
 
-use super::launch::{Arg, Grid, int};
+use super::launch::{Arg, Divisor, Grid, int};
 use super::module::Source;
 use super::{Stream, View, ViewMut};
 use crate::Result;
@@ -10,8 +10,8 @@ use crate::backend::cpu::local_response::LocalResponse;
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Layer {
-    c: i32,
-    plane: i32,
+    c: Divisor,
+    plane: Divisor,
     size: i32,
     alpha: f32,
     beta: f32,
@@ -27,7 +27,7 @@ pub fn forward(stream: &Stream, layer: LocalResponse, x: View<f32>, y: ViewMut<f
     let kernel = stream
         .device()
         .kernel(Source::LocalResponse, "local_response_forward")?;
-    let args = [of(layer), x.into(), (&y).into(), Arg::size(x.len())];
+    let args = [of(layer), x.into(), (&y).into(), Arg::int(x.len())];
     kernel.start(stream, Grid::over(x.len()), args)
 }
 
@@ -47,7 +47,7 @@ pub fn backward(
         return Ok(());
     }
     let kernel = |name| stream.device().kernel(Source::LocalResponse, name);
-    let (grid, n) = (Grid::over(x.len()), Arg::size(x.len()));
+    let (grid, n) = (Grid::over(x.len()), Arg::int(x.len()));
     let (parts, out) = (Arg::from(&scratch), Arg::from(&dx));
     let args = [of(layer), x.into(), dy.into(), out, parts, n];
     kernel("local_response_backward_direct")?.start(stream, grid, args)?;
@@ -65,8 +65,8 @@ fn of(layer: LocalResponse) -> Arg {
         k,
     } = layer;
     Arg::of(Layer {
-        c: int(c),
-        plane: int(plane),
+        c: Divisor::new(c),
+        plane: Divisor::new(plane),
         size: int(size),
         alpha,
         beta,

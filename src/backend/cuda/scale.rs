@@ -1,6 +1,6 @@
 //! Launches `kernels/scale.cu`: pixels into inputs, as [`crate::backend::cpu::scale`].
 
-use super::launch::{Arg, Grid};
+use super::launch::{Arg, Divisor, Grid};
 use super::module::Source;
 use super::{Stream, View, ViewMut};
 use crate::Result;
@@ -45,13 +45,13 @@ pub fn channels(
     }
     let kernel = stream.device().kernel(Source::Scale, "scale_channels")?;
     let args = [
-        Arg::int(plane),
-        Arg::int(factors.len()),
+        Divisor::new(plane).into(),
+        Divisor::new(factors.len()).into(),
         pixels.into(),
         factors.into(),
         shifts.into(),
         (&out).into(),
-        Arg::size(out.len()),
+        Arg::int(out.len()),
     ];
     kernel.start(stream, Grid::over(out.len()), args)
 }

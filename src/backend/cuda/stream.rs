@@ -118,7 +118,11 @@ impl Stream {
     ) -> Result<()> {
         let values = &from.raw()[range];
         assert_eq!(values.len(), to.len(), "as many values on both sides");
-        self.device.enter()?;
+        if values.is_empty() {
+            return Ok(());
+        }
+        // Behind the last copy, perhaps of another stream: who waits for this one waits for all.
+        self.wait_for(from.copied())?;
         // SAFETY: the memory stays as it is until the event recorded below is over.
         unsafe { result::memcpy_htod_async(to.address(), values, self.handle) }
             .map_err(failed("cuMemcpyHtoDAsync"))?;
@@ -133,7 +137,10 @@ impl Stream {
         range: Range<usize>,
     ) -> Result<()> {
         assert_eq!(range.len(), from.len(), "as many values on both sides");
-        self.device.enter()?;
+        if from.is_empty() {
+            return Ok(());
+        }
+        self.wait_for(to.copied())?;
         let bytes = from.len() * size_of::<T>();
         let place = to.at(&range);
         // SAFETY: so many bytes are in both; nobody looks at the host's until the event recorded below is over.

@@ -1,15 +1,16 @@
 //! The device itself: memory, copies, streams.
 
-use phalanx::backend::cuda::{Buffer, Event, Pinned, Stream, activation, scale, update};
+use phalanx::backend::cuda::{Buffer, Device, Event, Pinned, Stream, activation, scale, update};
 
 use super::{Check, Place, random};
 
-pub const CHECKS: [Check; 5] = [
+pub const CHECKS: [Check; 6] = [
     ("values_come_back_as_they_went", values_come_back),
     ("parts_of_buffers_are_those_parts", parts),
     ("pinned_memory_is_read_after_the_copy", pinned),
     ("a_stream_waits_for_another_by_an_event", events),
     ("nothing_is_left_allocated", leaks),
+    ("each_device_has_its_own_memory", devices),
 ];
 
 fn values_come_back(place: &Place) {
@@ -71,4 +72,22 @@ fn leaks(place: &Place) {
     assert_eq!(place.device.allocated(), (400, 1));
     drop((buffer, empty));
     assert_eq!(place.device.allocated(), (0, 0));
+}
+
+/// Of all devices there are.
+fn devices(place: &Place) {
+    let count = Device::count().unwrap();
+    assert!(count >= 1, "this place is on one");
+    assert!(Device::open(count).is_err(), "there are only {count}");
+    for index in 1..count {
+        let device = Device::open(index).unwrap();
+        assert_eq!(device.facts().index, index);
+        let (free, before) = (device.free().unwrap(), place.device.free().unwrap());
+        let stream = Stream::new(&device).unwrap();
+        let mut buffer = stream.buffer(&[-1.0f32; 1000]).unwrap();
+        assert_eq!(device.free().unwrap(), free - 4000);
+        assert_eq!(place.device.free().unwrap(), before);
+        activation::relu(&stream, buffer.view_mut()).unwrap();
+        assert_eq!(stream.values(buffer.view()).unwrap(), [0.0; 1000]);
+    }
 }

@@ -29,6 +29,7 @@ pub(super) struct Modules {
 
 struct Module {
     source: Source,
+    text: String,
     handle: sys::CUmodule,
     kernels: Vec<(&'static str, Kernel)>,
 }
@@ -89,6 +90,7 @@ impl Modules {
         };
         Ok(Module {
             source,
+            text,
             handle,
             kernels: Vec::new(),
         })
@@ -116,7 +118,10 @@ impl Module {
         // SAFETY: the module is loaded.
         let function = unsafe { result::module::get_function(self.handle, text) }
             .map_err(failed("cuModuleGetFunction"))?;
-        let kernel = Kernel { function };
+        let kernel = Kernel {
+            function,
+            parameters: source::parameters(&self.text, name),
+        };
         self.kernels.push((name, kernel));
         Ok(kernel)
     }

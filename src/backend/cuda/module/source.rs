@@ -136,16 +136,36 @@ fn spliced(file: &str, embedded: &str, seen: &mut Vec<&'static str>) -> Result<S
     Ok(out)
 }
 
+/// How many parameters a kernel has, from its text; zero if it is not there.
+pub(super) fn parameters(text: &str, kernel: &str) -> usize {
+    let begin = format!("{kernel}(");
+    let mut places = text.match_indices(&begin).map(|(at, _)| text.split_at(at));
+    let declared = places.find(|(before, _)| {
+        // `extern "C" __global__ void`, perhaps with bounds, is what stands before it.
+        let line = before.rsplit(['}', ';', '{']).next().unwrap_or_default();
+        line.contains("__global__") && !before.ends_with(|c: char| c.is_alphanumeric() || c == '_')
+    });
+    declared.map_or(0, |(_, behind)| {
+        let list = behind[begin.len()..].split(')').next().unwrap_or_default();
+        list.split(',').count()
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_source_has_kernels_and_its_headers_once() {
+        assert_eq!(parameters(&Source::Scale.text().unwrap(), "scale_bytes"), 5);
         for source in Source::ALL {
             let text = source.text().unwrap();
             assert!(text.contains("extern \"C\" __global__"), "{source:?}");
             assert!(!text.contains("#include \""), "{source:?}");
+            for kernel in ["conv2d_forward", "conv2d_forward_narrow"] {
+                let expected = if source == Source::Conv2d { 5 } else { 0 };
+                assert_eq!(parameters(&text, kernel), expected, "{source:?}");
+            }
             for (header, _) in HEADERS {
                 let first = format!("#line 1 \"{header}\"");
                 assert!(text.matches(&first).count() <= 1, "{source:?} {header}");

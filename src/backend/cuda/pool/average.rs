@@ -1,6 +1,6 @@
 //! The mean of each window, padding counted as zeros; and the mean of whole planes.
 
-use super::super::launch::{Arg, Grid};
+use super::super::launch::{Arg, Divisor, Grid};
 use super::super::module::Source;
 use super::super::{Stream, View, ViewMut};
 use super::sizes;
@@ -14,7 +14,7 @@ pub fn forward(stream: &Stream, g: Geometry, x: View<f32>, y: ViewMut<f32>) -> R
         return Ok(());
     }
     let kernel = stream.device().kernel(Source::Pool, "average_forward")?;
-    let args = [sizes, x.into(), (&y).into(), Arg::size(y.len())];
+    let args = [sizes, x.into(), (&y).into(), Arg::int(y.len())];
     kernel.start(stream, Grid::over(y.len()), args)
 }
 
@@ -25,7 +25,7 @@ pub fn backward(stream: &Stream, g: Geometry, dy: View<f32>, dx: ViewMut<f32>) -
         return stream.clear(dx);
     }
     let kernel = stream.device().kernel(Source::Pool, "average_backward")?;
-    let args = [sizes, dy.into(), (&dx).into(), Arg::size(dx.len())];
+    let args = [sizes, dy.into(), (&dx).into(), Arg::int(dx.len())];
     kernel.start(stream, Grid::over(dx.len()), args)
 }
 
@@ -54,10 +54,10 @@ pub fn global_backward(
     }
     let kernel = stream.device().kernel(Source::Pool, "global_backward")?;
     let args = [
-        Arg::int(plane),
+        Divisor::new(plane).into(),
         dy.into(),
         (&dx).into(),
-        Arg::size(dx.len()),
+        Arg::int(dx.len()),
     ];
     kernel.start(stream, Grid::over(dx.len()), args)
 }

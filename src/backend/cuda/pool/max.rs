@@ -21,7 +21,7 @@ pub fn forward(
         return Ok(());
     }
     let kernel = stream.device().kernel(Source::Pool, "max_forward")?;
-    let n = Arg::size(y.len());
+    let n = Arg::int(y.len());
     let args = [sizes, x.into(), (&y).into(), (&places).into(), n];
     kernel.start(stream, Grid::over(y.len()), args)
 }
@@ -40,7 +40,7 @@ pub fn backward(
         return stream.clear(dx);
     }
     let kernel = stream.device().kernel(Source::Pool, "max_backward")?;
-    let n = Arg::size(dx.len());
+    let n = Arg::int(dx.len());
     let args = [sizes, places.into(), dy.into(), (&dx).into(), n];
     kernel.start(stream, Grid::over(dx.len()), args)
 }
