@@ -136,7 +136,7 @@ mod tests {
     fn many_who_race_for_a_file_all_get_it_whole() {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path());
-        let image: Vec<u8> = (0..100_000u32).map(|i| (i * i) as u8).collect();
+        let image: Vec<u8> = (0..100_000u32).map(|i| i.wrapping_mul(i) as u8).collect();
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
