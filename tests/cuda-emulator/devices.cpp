@@ -76,6 +76,7 @@ API cuDevicePrimaryCtxRelease_v2(int device) {
   if (--found->users == 0) {
     finish_all(found);
     found->error = Success;
+    found->life++;
   }
   return Success;
 }
@@ -93,6 +94,7 @@ static const struct { int code; const char *name, *text; } errors[] = {
   {NotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
   {NotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
   {IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+  {ContextDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
   {LaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
   {NotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
 };

@@ -37,6 +37,8 @@ enum By {
     Emulator,
     /// A sanitizer.
     Sanitizer(&'static str),
+    /// The emulator with threads in this order; in forward order nobody sees it.
+    Order(&'static str),
 }
 
 /// An error in a kernel: in which file, what it replaces by what, which check runs, who watches, and what must be said.
@@ -50,7 +52,13 @@ struct Error {
     says: &'static str,
 }
 
-const ERRORS: [Error; 7] = [
+/// A value that one thread leaves for all of its block, without a barrier.
+const UNGUARDED: [&str; 2] = [
+    "  double ratio = 1.0;\n  if (squares) {",
+    "  __shared__ double ratio;\n  if (threadIdx.x == 0) ratio = 1.0;\n  if (threadIdx.x == 0 && squares) {",
+];
+
+const ERRORS: [Error; 10] = [
     Error {
         name: "a missing barrier gives wrong numbers",
         file: "tile.cuh",
@@ -95,6 +103,33 @@ const ERRORS: [Error; 7] = [
         check: "gemm",
         by: By::Sanitizer("address"),
         says: "global-buffer-overflow",
+    },
+    Error {
+        name: "a load of 16 bytes from an odd place",
+        file: "common.cuh",
+        from: "((u64)p & 15) == 0",
+        to: "((u64)p & 3) == 0",
+        check: "activation",
+        by: By::Sanitizer("address"),
+        says: "misaligned address",
+    },
+    Error {
+        name: "threads in reverse order find no barrier before what one leaves for all",
+        file: "update.cu",
+        from: UNGUARDED[0],
+        to: UNGUARDED[1],
+        check: "update",
+        by: By::Order("reverse"),
+        says: "value",
+    },
+    Error {
+        name: "threads in random order find no barrier before what one leaves for all",
+        file: "update.cu",
+        from: UNGUARDED[0],
+        to: UNGUARDED[1],
+        check: "update",
+        by: By::Order("random:7"),
+        says: "value",
     },
     Error {
         name: "a barrier that some threads never reach",
@@ -146,15 +181,27 @@ fn in_kernel(error: &Error) -> Outcome {
     let found = source.matches(error.from).count();
     assert_eq!(found, 1, "{} holds what is replaced, once", error.file);
     fs::write(&file, source.replace(error.from, error.to)).unwrap();
+    watch(error, folder.path()).unwrap_or_else(Outcome::NotRun)
+}
+
+/// Runs the check with the kernels of a folder.
+fn watch(error: &Error, kernels: &Path) -> Result<Outcome, String> {
     let words = ["few", error.check];
-    let command = match error.by {
-        By::Emulator => worker("planted", &words),
-        By::Sanitizer(name) => sanitized(name, &words),
+    let mut command = match error.by {
+        By::Emulator => worker("planted", &words)?,
+        By::Sanitizer(name) => sanitized(name, &words)?,
+        By::Order(order) => {
+            let mut forward = worker("planted", &words)?;
+            let output = forward.env("PHALANX_KERNELS", kernels).output().unwrap();
+            if !passed(&output) {
+                return Ok(Outcome::Failed(text(&output)));
+            }
+            let mut command = worker("planted", &words)?;
+            command.env("EMULATOR_ORDER", order);
+            command
+        }
     };
-    match command {
-        Err(why) => Outcome::NotRun(why),
-        Ok(mut command) => noticed(command.env("PHALANX_KERNELS", folder.path()), error.says),
-    }
+    Ok(noticed(command.env("PHALANX_KERNELS", kernels), error.says))
 }
 
 /// Passed if the worker fails and says so.

@@ -385,6 +385,11 @@ fn missing() {
         ),
         (("EMULATOR_SM", "60"), "cuda", "compute capability 6.0"),
         (
+            ("EMULATOR_NVRTC_FROM", "80"),
+            "cuda",
+            "compiles for compute capability 8.0 and above, and the GPU has 7.0",
+        ),
+        (
             ("LD_LIBRARY_PATH", alone),
             "cuda",
             "libnvrtc.so was not found",
