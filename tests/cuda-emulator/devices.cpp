@@ -20,6 +20,7 @@ API cuInit(unsigned) {
   std::lock_guard<std::recursive_mutex> guard(everything);
   const long wanted = number("EMULATOR_DEVICES", 1);
   if (wanted <= 0) return NoDevice;
+  if (number("EMULATOR_FAIL_INIT", 0)) return NotInitialized;
   if (!initialized() && number("EMULATOR_LEAKS", 0)) atexit(report_leaks);
   while (devices() < wanted) {
     contexts.emplace_back(new Context);

@@ -63,7 +63,7 @@ API cuCtxSetCurrent(void* context) {
 }
 API cuCtxSynchronize() {
   ENTER;
-  note("wait");
+  note("wait for all streams");
   finish_all(current());
   return current()->error;
 }
@@ -87,7 +87,7 @@ API cuStreamDestroy_v2(void* handle) {
 API cuStreamSynchronize(void* handle) {
   ENTER;
   if (stream_of(handle)->context != current()) return InvalidHandle;
-  note("wait");
+  note("wait for stream %u", stream_of(handle)->number);
   finish(stream_of(handle));
   return current()->error;
 }
@@ -127,9 +127,11 @@ API cuEventRecord(void* handle, void* stream) {
 }
 API cuEventSynchronize(void* handle) {
   ENTER;
-  note("wait");
   auto* event = (Event*)handle;
-  if (event->stream) finish_until(event->stream, event->place);
+  if (event->stream) {
+    note("wait for stream %u", event->stream->number);
+    finish_until(event->stream, event->place);
+  }
   return current()->error;
 }
 API cuEventElapsedTime(float* milliseconds, void* from, void* to) {

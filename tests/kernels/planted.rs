@@ -99,7 +99,7 @@ const ERRORS: [Error; 10] = [
         name: "an overrun of shared memory",
         file: "tile.cuh",
         from: "T b[2][DEPTH][COLUMNS];",
-        to: "T b[2][DEPTH][COLUMNS - 1];",
+        to: "T b[2][DEPTH][COLUMNS - 4];",
         check: "gemm",
         by: By::Sanitizer("address"),
         says: "global-buffer-overflow",

@@ -17,6 +17,10 @@ pub fn gates() -> Vec<Gate> {
             "`phalanx bench kernels` notices a wrong kernel".into(),
             wrong,
         ),
+        gate(
+            "`phalanx bench kernels` takes a device as other commands do".into(),
+            devices,
+        ),
     ]
 }
 
@@ -74,4 +78,22 @@ fn wrong() -> Result<Outcome, String> {
         true => Ok(Outcome::Passed),
         false => Ok(Outcome::Failed(said)),
     }
+}
+
+fn devices() -> Result<Outcome, String> {
+    for (device, code, says) in [
+        ("cuda:1", 0, "relu"),
+        ("auto", 0, "relu"),
+        ("cuda:2", 1, "device 2 was asked for, and there are 0 to 1"),
+        ("cpu", 2, "these kernels are for GPUs"),
+        ("gpu", 2, "expected auto, cpu, cuda or cuda:N"),
+    ] {
+        let mut command = phalanx(&["bench", "kernels", "--only", "relu", "--device", device])?;
+        let output = command.env("EMULATOR_DEVICES", "2").output().unwrap();
+        let said = text(&output);
+        if output.status.code() != Some(code) || !said.contains(says) {
+            return Ok(Outcome::Failed(format!("--device {device}:\n{said}")));
+        }
+    }
+    Ok(Outcome::Passed)
 }

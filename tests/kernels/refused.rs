@@ -8,7 +8,7 @@ use super::emulator::{built, passed, text, worker};
 use super::{Gate, Outcome};
 
 /// What is set, and what must be said then.
-const REFUSALS: [(&str, [&str; 2], &str); 7] = [
+const REFUSALS: [(&str, [&str; 2], &str); 8] = [
     (
         "no device",
         ["EMULATOR_DEVICES", "0"],
@@ -28,6 +28,11 @@ const REFUSALS: [(&str, [&str; 2], &str); 7] = [
         "a driver that is too old",
         ["EMULATOR_DRIVER", "10020"],
         "the NVIDIA driver is too old: it is for CUDA 10.2, and 11.2 is needed",
+    ),
+    (
+        "a driver that does not start",
+        ["EMULATOR_FAIL_INIT", "1"],
+        "the NVIDIA driver does not start: CUDA_ERROR_NOT_INITIALIZED",
     ),
     (
         "an allocation that finds no memory",
