@@ -58,7 +58,7 @@ const UNGUARDED: [&str; 2] = [
     "  __shared__ double ratio;\n  if (threadIdx.x == 0) ratio = 1.0;\n  if (threadIdx.x == 0 && squares) {",
 ];
 
-const ERRORS: [Error; 10] = [
+const ERRORS: [Error; 12] = [
     Error {
         name: "a missing barrier gives wrong numbers",
         file: "tile.cuh",
@@ -141,6 +141,24 @@ const ERRORS: [Error; 10] = [
         says: "barrier",
     },
     Error {
+        name: "a warp operation that a lane never reaches",
+        file: "softmax.cu",
+        from: "if (row >= n) return;",
+        to: "if (row >= n || lane == 31) return;",
+        check: "softmax",
+        by: By::Emulator,
+        says: "a warp operation names lane 31, which is not there",
+    },
+    Error {
+        name: "what a kernel asserts",
+        file: "reduce.cu",
+        from: "  double sum = 0.0;\n  const u64 fours",
+        to: "  assert(n != 3000);\n  double sum = 0.0;\n  const u64 fours",
+        check: "reduce",
+        by: By::Emulator,
+        says: "assert(n != 3000) at reduce.cu",
+    },
+    Error {
         name: "a gradient that leaves out the last part of its sum",
         file: "conv2d.cu",
         from: "part < count; part++",
@@ -170,18 +188,26 @@ fn run(gate: fn() -> Result<Outcome, String>) -> Outcome {
 }
 
 fn in_kernel(error: &Error) -> Outcome {
+    let folder = changed(&[(error.file, error.from, error.to)]);
+    watch(error, folder.path()).unwrap_or_else(Outcome::NotRun)
+}
+
+/// The kernels in a folder of their own, in which files hold one text instead of another.
+pub fn changed(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     for entry in fs::read_dir(kernels).unwrap() {
         let path = entry.unwrap().path();
         fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
-    let file = folder.path().join(error.file);
-    let source = fs::read_to_string(&file).unwrap();
-    let found = source.matches(error.from).count();
-    assert_eq!(found, 1, "{} holds what is replaced, once", error.file);
-    fs::write(&file, source.replace(error.from, error.to)).unwrap();
-    watch(error, folder.path()).unwrap_or_else(Outcome::NotRun)
+    for (file, from, to) in changes {
+        let path = folder.path().join(file);
+        let source = fs::read_to_string(&path).unwrap();
+        let found = source.matches(from).count();
+        assert_eq!(found, 1, "{file} holds what is replaced, once");
+        fs::write(&path, source.replace(from, to)).unwrap();
+    }
+    folder
 }
 
 /// Runs the check with the kernels of a folder.

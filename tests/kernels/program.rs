@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::emulator::{text, worker};
+use super::planted::changed;
 use super::refused::gate;
 use super::{Gate, Outcome};
 
@@ -58,14 +59,7 @@ fn bench() -> Result<Outcome, String> {
 }
 
 fn wrong() -> Result<Outcome, String> {
-    let folder = tempfile::tempdir().unwrap();
-    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
-    for entry in std::fs::read_dir(kernels).unwrap() {
-        let path = entry.unwrap().path();
-        let source = std::fs::read_to_string(&path).unwrap();
-        let changed = source.replace("value + b[o]", "value - b[o]");
-        std::fs::write(folder.path().join(path.file_name().unwrap()), changed).unwrap();
-    }
+    let folder = changed(&[("conv2d.cu", "value + b[o]", "value - b[o]")]);
     let words = ["bench", "kernels", "--only", "conv2d", "--json"];
     let mut command = phalanx(&words)?;
     let output = command
