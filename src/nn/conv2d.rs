@@ -116,6 +116,10 @@ impl Layer for Conv2d {
 }
 
 impl DeviceLayer for Conv2d {
+    fn most(&self) -> usize {
+        cuda::conv2d::Conv2d::new(self.g).most()
+    }
+
     fn scratch(&self, n: usize) -> usize {
         cuda::conv2d::Conv2d::new(self.g).scratch(n)
     }

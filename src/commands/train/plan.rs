@@ -99,6 +99,7 @@ impl Plan {
         let limit = match &chosen.device {
             None => batches.limit("each rank", memory, |n| need.bytes(n))?,
             Some(_) => {
+                let batches = batches.counted(nn::device::most(&mut model))?;
                 let fixed = OnDevice::bytes(comm, model.params(), settings.rule.state());
                 let pixels = data.element() == "u8";
                 let mut bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);
