@@ -71,6 +71,17 @@ impl Store {
         Ok(())
     }
 
+    /// Removes all checkpoints, and the folder if nothing else is in it.
+    pub fn clear(&self) -> Result<()> {
+        self.tidy()?;
+        for step in self.steps()? {
+            self.remove(step)?;
+        }
+        // What else is in it stays.
+        let _ = fs::remove_dir(&self.0);
+        Ok(())
+    }
+
     /// Gives a checkpoint whose parts are all there its manifest, and then its name; `before` are files that must be as durable.
     pub(super) fn commit(
         &self,
