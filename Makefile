@@ -59,9 +59,9 @@ test-kernels: setup-kernels
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, and networks between hosts made of namespaces.
+# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
 setup-test: setup setup-kernels
-	@sh .ci/setup iproute2 mpich libmpich-dev
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
 
 # What the gates of the GPU kernels need: a compiler for the emulator, and NVIDIA's for kernels; a machine that has no way to PyPI
 # does without those, and the gate says so.

@@ -29,8 +29,11 @@ mod mpis;
 mod products;
 mod published;
 mod refused;
+mod resumed;
+mod resumed_not;
 mod sparse;
 mod stalled;
+mod stopped;
 
 use std::process::ExitCode;
 
@@ -104,6 +107,9 @@ fn main() -> ExitCode {
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
+        .chain(&resumed::JOBS)
+        .chain(&resumed_not::JOBS)
+        .chain(&stopped::JOBS)
         .chain(&between::JOBS)
         .chain(&mpich::JOBS)
         .chain(&stalled::JOBS)
