@@ -147,6 +147,7 @@ impl Shard {
         self.indices.is_mapped() && values
     }
 
+    #[inline]
     pub(super) fn row(&self, i: usize) -> Row<'_> {
         let range = self.indptr[i] as usize..self.indptr[i + 1] as usize;
         Row {
