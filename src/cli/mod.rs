@@ -29,6 +29,7 @@ use crate::{Error, Result};
 /// Trains models with MPI ranks, and tells what the ranks did.
 ///
 /// Start it under mpirun for more than one rank: mpirun -n 4 phalanx train softmax digits.h5
+/// Under Slurm by mpirun inside the allocation, or by srun --mpi=pmix; slurm/README.md has job scripts.
 #[derive(Parser)]
 #[command(name = "phalanx", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {

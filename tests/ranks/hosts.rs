@@ -137,7 +137,7 @@ impl Hosts {
 
     /// What runs a command on a host, as ssh would.
     fn agent(&self) -> PathBuf {
-        self.folder.path().join("agent")
+        self.folder().join("agent")
     }
 
     /// The processes of phalanx on the i-th host.

@@ -38,11 +38,11 @@ fn refused(cluster: &Cluster) {
         cluster,
         "lone",
         &format!(
-            "export PATH=target/release:$PATH\nsrun {train} --out lone; echo code $?\nsrun --mpi=none phalanx data make clicks lone-clicks; echo code $?"
+            "export PATH=target/release:$PATH\nsrun {train} --out lone; echo ended with $?\nsrun --mpi=none phalanx data make clicks lone-clicks; echo ended with $?"
         ),
     );
     job.ends("COMPLETED", LIMIT);
-    assert_eq!(job.says("code 2"), 2, "{}", job.output());
+    assert_eq!(job.says("ended with 2"), 2, "{}", job.output());
     // Of four processes one tells.
     let problem = "srun without PMIx started 4 processes, but MPI's world has 1";
     assert_eq!(job.says(problem), 2, "{}", job.output());
