@@ -161,10 +161,7 @@ impl File {
 
     /// Sets an attribute of one or several numbers.
     pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
-        let attribute = self.inner.new_attr::<T>().shape(values.len()).create(name);
-        attribute
-            .and_then(|attribute| attribute.write_raw(values))
-            .map_err(fault(&self.path, "write it"))
+        set_numbers(&self.inner, &self.path, name, values)
     }
 
     /// A text attribute, if it is there.
@@ -241,6 +238,11 @@ impl Table {
         }
     }
 
+    /// Sets an attribute of one or several numbers.
+    pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        set_numbers(&self.inner, &self.path, name, values)
+    }
+
     /// Reads `rows` of the first dimension, converted to `T`.
     pub fn read<T: H5Type>(&self, rows: Range<usize>) -> Result<Vec<T>> {
         let values: ArrayD<T> = self
@@ -274,6 +276,18 @@ impl Table {
         all[0] = rows.into();
         Hyperslab::from(all)
     }
+}
+
+fn set_numbers<T: H5Type>(
+    of: &hdf5::Location,
+    path: &Path,
+    name: &str,
+    values: &[T],
+) -> Result<()> {
+    let attribute = of.new_attr::<T>().shape(values.len()).create(name);
+    attribute
+        .and_then(|attribute| attribute.write_raw(values))
+        .map_err(fault(path, "write it"))
 }
 
 fn native_order() -> hdf5::datatype::ByteOrder {

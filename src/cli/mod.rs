@@ -14,6 +14,7 @@ mod optim;
 mod predict;
 mod replay;
 mod sparse;
+mod survive;
 mod text;
 mod trace;
 mod train;
@@ -37,7 +38,7 @@ struct Cli {
     command: Typed,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked with a checkpoint.
 RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
@@ -62,17 +63,12 @@ enum Typed {
 
 /// Reads the command line; what cannot be is an error before anything has started.
 pub fn parse(start: &Start) -> Result<Command> {
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // Every rank sees the same mistake: one of them is enough to tell.
-        if start.rank == 0 {
-            // A closed terminal is no reason to fail in another way.
-            let _ = error.print();
-        }
-        if error.exit_code() != 0 {
-            start.let_first_speak();
-        }
-        std::process::exit(error.exit_code());
-    });
+    let words: Vec<_> = std::env::args_os().collect();
+    if survive::is_resume(&words) {
+        let settings = survive::resumed(&words)?;
+        return Ok(Command::Train(Box::new(settings)));
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match cli.command {
         Typed::Train(typed) => typed.resolve(),
         Typed::Replay(_) if !start.alone() => Err(Error::Usage(
@@ -100,6 +96,20 @@ pub fn parse(start: &Start) -> Result<Command> {
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
     }
+}
+
+/// Ends the program with what clap has to say.
+fn refuse(error: &clap::Error) -> ! {
+    let start = Start::read();
+    // Every rank sees the same mistake: one of them is enough to tell.
+    if start.rank == 0 {
+        // A closed terminal is no reason to fail in another way.
+        let _ = error.print();
+    }
+    if error.exit_code() != 0 {
+        start.let_first_speak();
+    }
+    std::process::exit(error.exit_code());
 }
 
 /// The settings that a `train` command had, from its arguments behind the program's name.

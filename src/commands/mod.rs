@@ -55,14 +55,17 @@ pub enum Command {
     Model(model::Settings),
 }
 
-/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
 pub fn main() -> ExitCode {
     start_with_known_core();
     let start = Start::read();
     logging::start(&start);
     let parsed = cli::parse(&start).and_then(|command| choice().map(|_| command));
     let outcome = parsed.and_then(|command| match command {
-        Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
+        Command::Train(settings) => {
+            interrupt::heed();
+            with_ranks(|comm| train::run(comm, &settings))
+        }
         Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
@@ -97,6 +100,12 @@ pub fn main() -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ Error::Stopped { .. }) => {
+            if start.rank == 0 {
+                say(&format!("{error}\n"));
+            }
+            ExitCode::from(error.exit_code())
+        }
         Err(error) => {
             if start.rank == 0 {
                 say(&format!("error: {}\n", error.report()));
@@ -113,7 +122,7 @@ fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     let comm = MpiComm::start()?;
     // Those that did not find each other would all tell: `main` lets the first do so.
     if let Err(apart) = start.joined(comm.size(), &Library::ask().name) {
-        comm.finish();
+        comm.finish(apart.exit_code());
         return Err(apart);
     }
     work(comm, job)
@@ -127,9 +136,17 @@ fn with_any_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
 /// Runs `job`. A failure on one rank ends all of them at once.
 fn work(comm: MpiComm, job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     one_blas_thread();
-    let Err(error) = job(&comm) else {
-        comm.finish();
-        return Ok(());
+    let error = match job(&comm) {
+        Ok(()) => {
+            comm.finish(0);
+            return Ok(());
+        }
+        // No failure: all ranks have come to this together.
+        Err(error @ Error::Stopped { .. }) => {
+            comm.finish(error.exit_code());
+            return Err(error);
+        }
+        Err(error) => error,
     };
     if let Error::Peer { code, .. } = error {
         // The rank that failed speaks and ends the job; should it be gone already, this one does.
