@@ -67,7 +67,7 @@ emulator: setup-kernels
 setup-test: setup setup-kernels setup-slurm
 	@sh .ci/setup iproute2 mpich libmpich-dev
 
-# What jobs under Slurm need. Its daemons are not configured, and so do not start by themselves.
+# What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
 setup-slurm: setup
 	@sh .ci/setup slurmctld slurmd slurm-client munge iproute2 util-linux
 

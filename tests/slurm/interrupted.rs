@@ -31,16 +31,16 @@ pub const JOBS: [Check; 4] = [
 ];
 
 /// What all of them train, on two nodes with two ranks each.
-pub const WORDS: &str = "--steps 2000 --global-batch 40 --lr 0.05 --exchange node-shared";
+pub const WORDS: &str = "--steps 400 --global-batch 40 --lr 0.05 --exchange node-shared";
 /// Ranks that do.
 const RANKS: usize = 4;
 /// Longest that a job may take to get further, and to be queued again and end.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Stands for the program: takes its time on the first `SLOW` starts of a job, so that it does not end before it is disturbed.
+/// Stands for the program: takes `TIMES` as long on the first `SLOW` starts of a job, so that it does not end before it is disturbed.
 const SLOWLY: &str = "#!/bin/sh
 if [ \"${SLURM_RESTART_COUNT:-0}\" -lt \"$SLOW\" ]; then
-    set -- \"$@\" --inject slow:0:1000
+    set -- \"$@\" --inject \"slow:0:$TIMES\"
 fi
 exec target/release/phalanx \"$@\"
 ";
@@ -84,21 +84,28 @@ struct Disturbed<'a> {
 }
 
 impl<'a> Disturbed<'a> {
-    /// Submits one that is slow on its first `slow` starts; `name` is that of its folder, `words` are for sbatch.
-    fn new(cluster: &'a Cluster, name: &str, launcher: &str, slow: &str, words: &str) -> Self {
+    /// Submits one that is `slow` on its first starts, and then so many times; its folder is `name-launcher`, `words` are for sbatch.
+    fn new(
+        cluster: &'a Cluster,
+        (name, launcher): (&str, &str),
+        slow: (&str, &str),
+        words: &str,
+    ) -> Self {
         let program = cluster.home().join("slowly");
         fs::write(&program, SLOWLY).unwrap();
         open(&program);
+        let folder = format!("{name}-{launcher}");
         let variables = [
-            ("RUN", name),
+            ("RUN", folder.as_str()),
             ("LAUNCHER", launcher),
             ("PHALANX", "./slowly"),
-            ("SLOW", slow),
+            ("SLOW", slow.0),
+            ("TIMES", slow.1),
         ];
         Self {
             cluster,
             job: Submitted::train_as(cluster, &variables, words, WORDS),
-            run: cluster.home().join(name),
+            run: cluster.home().join(&folder),
         }
     }
 
@@ -112,12 +119,22 @@ impl<'a> Disturbed<'a> {
         steps
     }
 
-    /// Waits until it has a newer checkpoint than `before`; which it then has.
-    fn gets_further(&self, before: &Option<String>) -> Option<String> {
-        let newest = || self.checkpoints().pop();
-        self.job
-            .until(LIMIT, "it gets further", || newest() > *before);
-        newest()
+    fn newest(&self) -> Option<String> {
+        self.checkpoints().pop()
+    }
+
+    /// Waits until it has started, and has written a checkpoint since.
+    fn gets_further(&self) {
+        let further = || {
+            let said = self.job.output();
+            let starts = || said.lines().filter(|line| line.contains(": start "));
+            let started = starts().count() > said.matches(": queued again").count();
+            // The script tells which one it starts from.
+            let from = starts().next_back().unwrap_or_default();
+            let newest = self.newest();
+            started && newest.is_some_and(|newest| !from.ends_with(&newest))
+        };
+        self.job.until(LIMIT, "it gets further", further);
     }
 
     /// Waits until it has been queued again so many times.
@@ -141,38 +158,28 @@ impl<'a> Disturbed<'a> {
 
 /// Once where Slurm sends the signal that a job asked for, and once where it ends the job's steps, as it does by default.
 fn preempted(cluster: &Cluster) {
-    let nodes = [("mpirun", "n1,n2"), ("srun", "n1,n3")];
-    let runs = nodes.map(|(launcher, nodes)| {
+    let runs = [("mpirun", "n1,n2"), ("srun", "n1,n3")].map(|(launcher, nodes)| {
         let words = format!("--nodelist={nodes}");
-        Disturbed::new(
-            cluster,
-            &format!("preempted-{launcher}"),
-            launcher,
-            "2",
-            &words,
-        )
+        Disturbed::new(cluster, ("preempted", launcher), ("2", "200"), &words)
     });
-    let mut newest = [None, None];
     for (times, signal) in [
         (1, "SlurmctldParameters=preempt_send_user_signal\n"),
         (2, ""),
     ] {
         cluster.configure(signal);
-        for (run, newest) in runs.iter().zip(&mut newest) {
-            *newest = run.gets_further(newest);
-        }
+        runs.iter().for_each(Disturbed::gets_further);
         let urgent = "--partition=urgent --nodes=3 --exclusive --output=/dev/null --wrap=hostname";
         let urgent = Submitted::new(cluster, &[], urgent);
-        urgent.ends("COMPLETED", LIMIT);
         runs.iter().for_each(|run| run.queued_again(times));
+        urgent.ends("COMPLETED", LIMIT);
     }
     runs.iter().for_each(|run| run.ends_as_alone(3));
 }
 
-/// Slurm looks at time limits every 30 s: the signal may come that much earlier than asked for, not later.
+/// Slurm looks at time limits every 30 s: the signal may come that much earlier than asked for.
 fn out_of_time(cluster: &Cluster) {
     let words = "--time=1 --signal=B:USR1@45";
-    let run = Disturbed::new(cluster, "out-of-time", "mpirun", "1", words);
+    let run = Disturbed::new(cluster, ("late", "mpirun"), ("1", "2000"), words);
     run.queued_again(1);
     assert_eq!(run.job.says("USR1: the end is near"), 1);
     run.ends_as_alone(2);
@@ -180,17 +187,10 @@ fn out_of_time(cluster: &Cluster) {
 
 fn lost_node(cluster: &Cluster) {
     let runs = ["mpirun", "srun"].map(|launcher| {
-        Disturbed::new(
-            cluster,
-            &format!("lost-{launcher}"),
-            launcher,
-            "1",
-            "--nodelist=n1,n2",
-        )
+        let words = "--nodelist=n1,n2";
+        Disturbed::new(cluster, ("lost", launcher), ("1", "200"), words)
     });
-    for run in &runs {
-        run.gets_further(&None);
-    }
+    runs.iter().for_each(Disturbed::gets_further);
     cluster.crash(2);
     // Slurm has to find out by itself.
     let state = || cluster.as_root("sinfo --noheader --nodes=n2 --partition=normal --format=%T");
@@ -201,12 +201,14 @@ fn lost_node(cluster: &Cluster) {
 }
 
 fn cancelled(cluster: &Cluster) {
-    for launcher in ["mpirun", "srun"] {
-        let run = Disturbed::new(cluster, &format!("cancelled-{launcher}"), launcher, "1", "");
-        let newest = run.gets_further(&None);
+    let runs = ["mpirun", "srun"]
+        .map(|launcher| Disturbed::new(cluster, ("cancelled", launcher), ("1", "200"), ""));
+    for run in runs {
+        run.gets_further();
+        let before = run.newest();
         cluster.as_user(&[], &format!("scancel {}", run.job.id));
         run.job.ends("CANCELLED", LIMIT);
         assert_eq!(run.job.says(": queued again"), 0, "{}", run.job.output());
-        assert!(run.checkpoints().pop() >= newest);
+        assert!(run.newest() >= before && before.is_some());
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Submitted<'a> {
         options: &str,
         words: &str,
     ) -> Self {
-        let all = [&[("MODEL", "softmax"), ("CHECKPOINT", "50")], variables].concat();
+        let all = [&[("MODEL", "softmax"), ("CHECKPOINT", "10")], variables].concat();
         let size = "--nodes=2 --ntasks-per-node=2";
         let words = format!("{size} {options} slurm/train_cpu.sbatch {words}");
         Self::new(cluster, &all, &words)
