@@ -100,12 +100,8 @@ pub fn main() -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error @ Error::Stopped { .. }) => {
-            if start.rank == 0 {
-                say(&format!("{error}\n"));
-            }
-            ExitCode::from(error.exit_code())
-        }
+        // It has been told.
+        Err(error @ Error::Stopped { .. }) => ExitCode::from(error.exit_code()),
         Err(error) => {
             if start.rank == 0 {
                 say(&format!("error: {}\n", error.report()));
@@ -141,8 +137,12 @@ fn work(comm: MpiComm, job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> 
             comm.finish(0);
             return Ok(());
         }
-        // No failure: all ranks have come to this together.
+        // No failure: all ranks have come to this together. The first of them to exit has mpirun end the others: what there is to say is
+        // said before.
         Err(error @ Error::Stopped { .. }) => {
+            if comm.rank() == 0 {
+                say(&format!("{error}\n"));
+            }
             comm.finish(error.exit_code());
             return Err(error);
         }
