@@ -4,6 +4,7 @@
 #   make test    sets up, then fmt, clippy, docs and all tests
 #
 # The gates of the GPU kernels alone: make test-kernels; the emulated GPU alone, into target/cuda-emulator: make emulator
+# Jobs under a real Slurm alone: make test-slurm
 #
 # and real data, into data/NAME/train.h5 and test.h5: make mnist, make fashion-mnist
 
@@ -17,7 +18,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: demo test test-kernels emulator setup setup-test setup-kernels build fmt clippy doc check clean mnist fashion-mnist
+.PHONY: demo test test-kernels test-slurm emulator setup setup-test setup-kernels setup-slurm build fmt clippy doc check clean mnist fashion-mnist
 
 demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
 	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
@@ -56,12 +57,19 @@ test: setup-test check
 test-kernels: setup-kernels
 	cargo test --test kernels
 
+test-slurm: setup-slurm setup-kernels
+	cargo test --test slurm
+
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
 # What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
-setup-test: setup setup-kernels
+setup-test: setup setup-kernels setup-slurm
 	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
+
+# What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
+setup-slurm: setup
+	@sh .ci/setup slurmctld slurmd slurm-client munge iproute2 util-linux
 
 # What the gates of the GPU kernels need: a compiler for the emulator, and NVIDIA's for kernels; a machine that has no way to PyPI
 # does without those, and the gate says so.

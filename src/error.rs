@@ -111,6 +111,22 @@ pub enum Error {
         /// The code it returned.
         code: i32,
     },
+    /// Processes that were started together are not in one world of MPI.
+    #[error(
+        "{how} started {told} processes, but MPI's world has {size}: every one of them would do all of the work, and write to the same places"
+    )]
+    Apart {
+        /// What started them.
+        how: String,
+        /// How many.
+        told: usize,
+        /// How many MPI brought together.
+        size: usize,
+        /// What to do about it.
+        advice: String,
+        /// The command as it works.
+        lines: Vec<String>,
+    },
     /// A GPU was asked for that cannot be used.
     #[error("no GPU can be used: {0}")]
     NoDevice(Missing),
@@ -209,7 +225,7 @@ impl Error {
     /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 4 if it stopped as asked, 1 for everything else that failed later.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Apart { .. } => 2,
             Self::Stalled { .. } => Self::STALLED,
             Self::Stopped { .. } => Self::STOPPED,
             Self::Peer { code, .. } => *code,
@@ -225,6 +241,7 @@ impl Error {
             {
                 Some(hint)
             }
+            Self::Apart { advice, .. } => Some(advice),
             Self::NoDevice(missing) => Some(missing.hint()),
             Self::DeviceMemory { .. } => Some(
                 "give a smaller --batch, use a smaller model, or end what else uses the device (see nvidia-smi)",
@@ -256,10 +273,14 @@ impl Error {
 
     /// Message and hint, as the user reads them.
     pub fn report(&self) -> String {
-        match self.hint() {
+        let mut report = match self.hint() {
             Some(hint) => format!("{self}\n  hint: {hint}"),
             None => self.to_string(),
+        };
+        if let Self::Apart { lines, .. } = self {
+            report.extend(lines.iter().map(|line| format!("\n    {line}")));
         }
+        report
     }
 }
 

@@ -23,13 +23,14 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::comm::Launch;
+use crate::comm::Start;
 use crate::commands::Command;
 use crate::{Error, Result};
 
 /// Trains models with MPI ranks, and tells what the ranks did.
 ///
 /// Start it under mpirun for more than one rank: mpirun -n 4 phalanx train softmax digits.h5
+/// Under Slurm by mpirun inside the allocation, or by srun --mpi=pmix; slurm/README.md has job scripts.
 #[derive(Parser)]
 #[command(name = "phalanx", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -61,8 +62,7 @@ enum Typed {
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
-pub fn parse() -> Result<Command> {
-    let launch = Launch::detect();
+pub fn parse(start: &Start) -> Result<Command> {
     let words: Vec<_> = std::env::args_os().collect();
     if survive::is_resume(&words) {
         let settings = survive::resumed(&words)?;
@@ -71,25 +71,25 @@ pub fn parse() -> Result<Command> {
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     match cli.command {
         Typed::Train(typed) => typed.resolve(),
-        Typed::Replay(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Replay(_) if !start.alone() => Err(Error::Usage(
             "`phalanx replay` works in one process: start it without mpirun".into(),
         )),
         Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Predict(typed) => Ok(Command::Predict(typed.resolve())),
-        Typed::Inspect(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Inspect(_) if !start.alone() => Err(Error::Usage(
             "`phalanx inspect` works in one process: start it without mpirun".into(),
         )),
         Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
-        Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
-        Typed::Matrix(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve(start))),
+        Typed::Matrix(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
             "`phalanx matrix solve` works in one process: start it without mpirun".into(),
         )),
         Typed::Matrix(typed) => Ok(Command::Matrix(Box::new(typed.resolve()))),
         Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
         Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
-        Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Data(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
             "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
                 .into(),
         )),
@@ -100,14 +100,14 @@ pub fn parse() -> Result<Command> {
 
 /// Ends the program with what clap has to say.
 fn refuse(error: &clap::Error) -> ! {
-    let launch = Launch::detect();
+    let start = Start::read();
     // Every rank sees the same mistake: one of them is enough to tell.
-    if launch.rank == 0 {
+    if start.rank == 0 {
         // A closed terminal is no reason to fail in another way.
         let _ = error.print();
     }
     if error.exit_code() != 0 {
-        launch.let_first_speak();
+        start.let_first_speak();
     }
     std::process::exit(error.exit_code());
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
+use crate::emulator::emulator;
 use crate::job::{LIMIT, csv, good, job, number, toml};
-use crate::launch::{Ended, phalanx, run, skip};
+use crate::launch::{Ended, phalanx, run};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 11] = [
@@ -68,32 +68,6 @@ layer = [
   { kind = "linear" },
 ]
 "#;
-
-/// The folder of the emulator, built once; none where it cannot be, and the job is then skipped.
-fn emulator() -> Option<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let build = || {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let folder = target.join("cuda-emulator");
-        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda-emulator");
-        let mut make = Command::new("make");
-        make.args(["-s", "-C", sources])
-            .arg(format!("OUT={}", folder.display()));
-        let output = make.output().map_err(|error| format!("make: {error}"))?;
-        match output.status.success() {
-            true => Ok(folder),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
-    };
-    match BUILT.get_or_init(build) {
-        Ok(folder) => Some(folder.clone()),
-        Err(why) => {
-            assert!(std::env::var_os("CI").is_none(), "{why}");
-            skip(format!("the emulator of CUDA cannot be built: {why}"));
-            None
-        }
-    }
-}
 
 /// `mpirun -n SIZE phalanx WORDS` on the emulator with this setting.
 fn emulated(size: usize, folder: &Path, setting: &[(&str, &str)], words: &str) -> Option<Ended> {
