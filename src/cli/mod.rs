@@ -73,27 +73,32 @@ pub fn parse() -> Result<Command> {
         }
         std::process::exit(error.exit_code());
     });
-    match cli.command {
+    resolve(cli.command, launch.size)
+}
+
+/// What is to be done by `ranks` ranks, or why it cannot be.
+fn resolve(typed: Typed, ranks: usize) -> Result<Command> {
+    match typed {
         Typed::Train(typed) => typed.resolve(),
-        Typed::Replay(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Replay(_) if ranks > 1 => Err(Error::Usage(
             "`phalanx replay` works in one process: start it without mpirun".into(),
         )),
         Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Predict(typed) => Ok(Command::Predict(typed.resolve())),
-        Typed::Inspect(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Inspect(_) if ranks > 1 => Err(Error::Usage(
             "`phalanx inspect` works in one process: start it without mpirun".into(),
         )),
         Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
-        Typed::Matrix(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Matrix(typed) if ranks > 1 && !typed.takes_ranks() => Err(Error::Usage(
             "`phalanx matrix solve` works in one process: start it without mpirun".into(),
         )),
         Typed::Matrix(typed) => Ok(Command::Matrix(Box::new(typed.resolve()))),
         Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
         Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
-        Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Data(typed) if ranks > 1 && !typed.takes_ranks() => Err(Error::Usage(
             "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
                 .into(),
         )),
@@ -102,21 +107,26 @@ pub fn parse() -> Result<Command> {
     }
 }
 
-/// The settings that a `train` command had, from its arguments behind the program's name.
-pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
+/// The command of these arguments, which stand behind the program's name; for one rank.
+pub fn command(arguments: &[String]) -> Result<Command> {
     let program = std::iter::once("phalanx");
     let all = program.chain(arguments.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(all).map_err(|error| Error::Usage(error.to_string()))?;
+    resolve(cli.command, 1)
+}
+
+/// The settings that a `train` command had, from its arguments behind the program's name.
+pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
     let problem = |why: &dyn std::fmt::Display| {
         Error::Usage(format!("the recorded command is not understood: {why}"))
     };
-    match Cli::try_parse_from(all)
-        .map_err(|error| problem(&error))?
-        .command
-    {
-        Typed::Train(typed) => match typed.resolve()? {
-            Command::Train(settings) => Ok(*settings),
-            _ => Err(problem(&"sparse models have no record")),
-        },
+    let understood = command(arguments).map_err(|error| match error {
+        Error::Usage(why) => problem(&why),
+        other => other,
+    });
+    match understood? {
+        Command::Train(settings) => Ok(*settings),
+        Command::TrainSparse(_) => Err(problem(&"sparse models have no record")),
         _ => Err(problem(&"it does not train")),
     }
 }

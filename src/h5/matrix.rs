@@ -62,10 +62,8 @@ impl File {
             let problem = format!("has no data set `{name}` (it has: {all})");
             Error::file(&self.path, problem, "name one of those, as FILE.h5:/NAME")
         })?;
-        Ok(Table {
-            inner,
-            path: self.path.clone(),
-        })
+        let path = self.path.clone();
+        Table { inner, path }.with_chunks(name)
     }
 
     /// Paths of all data sets, in groups too.
@@ -160,7 +158,7 @@ impl Table {
 
     /// Rows of a chunk, or 1 if it has no chunks.
     pub fn chunk_rows(&self) -> usize {
-        self.inner.chunk().map_or(1, |chunk| chunk[0])
+        self.inner.chunk().map_or(1, |chunk| chunk[0].max(1))
     }
 
     /// Whether its numbers are in other tables.

@@ -73,7 +73,7 @@ pub(super) fn find(
 
 /// The blocks of a folder that phalanx wrote.
 fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Result<Vec<Block>> {
-    let table = file.any_table(BLOCKS)?;
+    let table = file.table(BLOCKS)?;
     let wrong = |problem: String| Error::file(path, problem, LOST);
     let count = match table.shape()[..] {
         [count, WIDTH] => count,
@@ -87,8 +87,9 @@ fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Res
     let (rows, _) = numbers.as_chunks();
     let parts: Vec<Part> = rows.iter().map(Part::from_row).collect();
     let inside = |part: &Part| part.rows.end <= shape.0 && part.cols.end <= shape.1;
-    let area: u128 = parts.iter().map(Part::area).sum();
-    if area != shape.0 as u128 * shape.1 as u128 || !parts.iter().all(inside) {
+    let whole = shape.0 as u128 * shape.1 as u128;
+    let area = |area: u128, part: &Part| area.saturating_add(part.area());
+    if !parts.iter().all(inside) || parts.iter().fold(0, area) != whole || overlap(&parts) {
         return Err(wrong(format!(
             "`{BLOCKS}` does not describe {} × {}",
             shape.0, shape.1
@@ -103,6 +104,18 @@ fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Res
         locate(file, part, cell)
     };
     parts.into_iter().map(block).collect()
+}
+
+/// Whether two blocks have a number in common: then others are in none, as all together are as large as the matrix.
+fn overlap(parts: &[Part]) -> bool {
+    let mut sorted: Vec<&Part> = parts.iter().filter(|part| part.area() > 0).collect();
+    sorted.sort_by_key(|part| part.rows.start);
+    sorted.iter().enumerate().any(|(i, part)| {
+        let below = sorted[i + 1..].iter();
+        let mut beside = below.take_while(|other| other.rows.start < part.rows.end);
+        let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        beside.any(|other| meet(&part.cols, &other.cols))
+    })
 }
 
 /// The file that `part` is in, for HDF5 and as it is.
@@ -145,8 +158,9 @@ fn open(path: &Path) -> Result<Arc<Opened>> {
 fn whole(block: &Block, cell: Cell) -> Result<()> {
     let Opened { path, file } = &*block.file;
     let have = file.metadata().map_err(Error::io("read", path))?.len();
-    let end = block.start + (block.rows.len() * block.cols.len() * cell.bytes()) as u64;
-    if have < end {
+    let numbers = block.rows.len() as u128 * block.cols.len() as u128;
+    let end = u128::from(block.start) + numbers * cell.bytes() as u128;
+    if u128::from(have) < end {
         let problem = format!("is {have} bytes long, its numbers end at {end}");
         return Err(Error::file(path, problem, DAMAGED));
     }
