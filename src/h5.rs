@@ -1,6 +1,7 @@
 //! The door to HDF5: open with clear errors, read and write rows, attributes.
 
 mod matrix;
+mod text;
 
 pub use matrix::{Cell, Piece};
 
@@ -174,14 +175,7 @@ impl File {
 
     /// A text attribute, if it is there.
     pub fn text(&self, name: &str) -> Option<String> {
-        let text = self
-            .inner
-            .attr(name)
-            .ok()?
-            .read_scalar::<VarLenUnicode>()
-            .ok()?;
-        // HDF5 does not look whether it is UTF-8, and neither does its crate.
-        String::from_utf8(text.as_bytes().to_vec()).ok()
+        text::attribute(&self.path, name)
     }
 
     /// A numeric attribute, if it is there.

@@ -14,6 +14,8 @@ use crate::targets::{Place, TARGETS, Target};
 
 /// The first argument of a process that works.
 const WORK: &str = "--work";
+/// The first argument of one that tries one input: a target and a file follow.
+const TRY: &str = "--try";
 /// Changed inputs of a target, unless told otherwise.
 const INPUTS: &str = "300";
 /// KiB of memory that such a process may have, program and libraries included.
@@ -27,8 +29,10 @@ const HANGS: u8 = 99;
 
 pub fn main() -> ExitCode {
     let mut words: Vec<String> = std::env::args().skip(1).collect();
-    if words.first().is_some_and(|word| word == WORK) {
-        return work(&words[1..]);
+    match words.first().map(String::as_str) {
+        Some(WORK) => return work(&words[1..]),
+        Some(TRY) => return try_one(&words[1..]),
+        _ => {}
     }
     let mut option = |name: &str, usual: &str| {
         let at = words.iter().position(|word| word == name);
@@ -119,6 +123,20 @@ fn work(words: &[String]) -> ExitCode {
         take(&mutations.make());
     }
     eprintln!("{} inputs", count.0.load(Ordering::Relaxed));
+    ExitCode::SUCCESS
+}
+
+/// Gives a target one input, without limits: for a debugger.
+fn try_one(words: &[String]) -> ExitCode {
+    let [name, file] = words else {
+        return ExitCode::from(2);
+    };
+    let mut targets = TARGETS.iter();
+    let target = targets.find(|target| target.name == name).unwrap();
+    let input = fs::read(file).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::env::set_current_dir(folder.path()).unwrap();
+    (target.run)(&Place::new(Path::new(".")), &input);
     ExitCode::SUCCESS
 }
 
