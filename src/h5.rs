@@ -40,6 +40,11 @@ pub fn version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
+/// The text attribute `name` of the file at `path`, if it is there.
+pub fn text(path: &Path, name: &str) -> Option<String> {
+    text::attribute(path, name)
+}
+
 /// Whether the file at `path` begins as HDF5 files do.
 pub fn is_hdf5(path: &Path) -> bool {
     let mut head = [0; 8];
@@ -175,7 +180,7 @@ impl File {
 
     /// A text attribute, if it is there.
     pub fn text(&self, name: &str) -> Option<String> {
-        text::attribute(&self.path, name)
+        text(&self.path, name)
     }
 
     /// A numeric attribute, if it is there.

@@ -1,5 +1,6 @@
 //! What is fuzzed: a target for each parser of what others wrote, with inputs to start from.
 
+mod attribute;
 mod cifar;
 mod command_line;
 mod description;
@@ -47,6 +48,7 @@ pub const TARGETS: &[Target] = &[
     description::TARGET,
     command_line::TARGET,
     operand::TARGET,
+    attribute::TARGET,
 ];
 
 /// What stands between the files of an input that is several.
