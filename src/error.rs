@@ -158,6 +158,16 @@ pub enum Error {
         /// Where the board is, or why it is not.
         board: String,
     },
+    /// Training was asked to stop, and has done so in order.
+    #[error("stopped after step {step} by {why}; a checkpoint was written, go on with: phalanx train --resume {}", run.display())]
+    Stopped {
+        /// Steps taken.
+        step: u64,
+        /// Who asked.
+        why: String,
+        /// The run folder.
+        run: PathBuf,
+    },
     /// The user pressed Ctrl-C or the system asked to end.
     #[error("interrupted: nothing was left half-written")]
     Interrupted,
@@ -185,12 +195,15 @@ impl Error {
 
     /// The exit code of a job in which a rank hangs.
     pub const STALLED: u8 = 3;
+    /// The exit code of a run that stopped as it was asked to, with a checkpoint.
+    pub const STOPPED: u8 = 4;
 
-    /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 1 for everything else that failed later.
+    /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 4 if it stopped as asked, 1 for everything else that failed later.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Stalled { .. } => Self::STALLED,
+            Self::Stopped { .. } => Self::STOPPED,
             Self::Peer { code, .. } => *code,
             _ => 1,
         }

@@ -45,14 +45,18 @@ impl Staged {
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         let (process, number) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
         let temporary = folder.join(format!(".{name}.partial-{process}-{number}"));
-        let target = target.to_path_buf();
-        let staged = Self {
-            temporary,
-            target,
-            replace,
-        };
+        let staged = Self::written(temporary, target, replace);
         staged.remove();
         Ok(staged)
+    }
+
+    /// What several processes have written as `temporary`, beside `target`.
+    pub fn written(temporary: PathBuf, target: &Path, replace: bool) -> Self {
+        Self {
+            temporary,
+            target: target.to_path_buf(),
+            replace,
+        }
     }
 
     /// Where to write until `commit`.
@@ -136,7 +140,8 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-fn sync(path: &Path) -> Result<()> {
+/// Makes what is at `path` durable: a file's content, or which names a folder holds.
+pub fn sync(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(Error::io("sync", path))

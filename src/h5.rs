@@ -172,10 +172,7 @@ impl File {
 
     /// Sets an attribute of one or several numbers.
     pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
-        let attribute = self.inner.new_attr::<T>().shape(values.len()).create(name);
-        attribute
-            .and_then(|attribute| attribute.write_raw(values))
-            .map_err(fault(&self.path, "write it"))
+        set_numbers(&self.inner, &self.path, name, values)
     }
 
     /// A text attribute, if it is there.
@@ -312,6 +309,11 @@ impl Table {
         }
     }
 
+    /// Sets an attribute of one or several numbers.
+    pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        set_numbers(&self.inner, &self.path, name, values)
+    }
+
     /// Reads `rows` of the first dimension, converted to `T`.
     pub fn read<T: H5Type>(&self, rows: Range<usize>) -> Result<Vec<T>> {
         let values: ArrayD<T> = self
@@ -350,6 +352,18 @@ impl Table {
 fn product(dims: &[usize]) -> Option<u64> {
     dims.iter()
         .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
+}
+
+fn set_numbers<T: H5Type>(
+    of: &hdf5::Location,
+    path: &Path,
+    name: &str,
+    values: &[T],
+) -> Result<()> {
+    let attribute = of.new_attr::<T>().shape(values.len()).create(name);
+    attribute
+        .and_then(|attribute| attribute.write_raw(values))
+        .map_err(fault(path, "write it"))
 }
 
 fn native_order() -> hdf5::datatype::ByteOrder {

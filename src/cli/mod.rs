@@ -14,6 +14,7 @@ mod optim;
 mod predict;
 mod replay;
 mod sparse;
+mod survive;
 mod text;
 mod trace;
 mod train;
@@ -36,7 +37,7 @@ struct Cli {
     command: Typed,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked with a checkpoint.
 RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
@@ -62,17 +63,12 @@ enum Typed {
 /// Reads the command line; what cannot be is an error before anything has started.
 pub fn parse() -> Result<Command> {
     let launch = Launch::detect();
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // Every rank sees the same mistake: one of them is enough to tell.
-        if launch.rank == 0 {
-            // A closed terminal is no reason to fail in another way.
-            let _ = error.print();
-        }
-        if error.exit_code() != 0 {
-            launch.let_first_speak();
-        }
-        std::process::exit(error.exit_code());
-    });
+    let words: Vec<_> = std::env::args_os().collect();
+    if survive::is_resume(&words) {
+        let settings = survive::resumed(&words)?;
+        return Ok(Command::Train(Box::new(settings)));
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     resolve(cli.command, launch.size)
 }
 
@@ -105,6 +101,20 @@ fn resolve(typed: Typed, ranks: usize) -> Result<Command> {
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
     }
+}
+
+/// Ends the program with what clap has to say.
+fn refuse(error: &clap::Error) -> ! {
+    let launch = Launch::detect();
+    // Every rank sees the same mistake: one of them is enough to tell.
+    if launch.rank == 0 {
+        // A closed terminal is no reason to fail in another way.
+        let _ = error.print();
+    }
+    if error.exit_code() != 0 {
+        launch.let_first_speak();
+    }
+    std::process::exit(error.exit_code());
 }
 
 /// The command of these arguments, which stand behind the program's name; for one rank.

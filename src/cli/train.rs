@@ -10,6 +10,7 @@ use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
+use super::survive::SurviveArgs;
 use super::{below_one, positive, positive_real, seconds, threads};
 use crate::Result;
 use crate::commands::Command;
@@ -150,6 +151,8 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    survive: SurviveArgs,
     /// End the job when a rank has not moved for so long: name it and what it was doing, write every rank's state to
     /// stalled.json in the run folder, exit with code 3; 0 waits for ever.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
@@ -209,6 +212,7 @@ impl Train {
         self.check()?;
         let exchange = self.exchange.resolve()?;
         check_record(self.record, exchange)?;
+        self.survive.check(self.record)?;
         if self.record && self.keep_best {
             let problem = "--record and --keep-best do not go together: a replay ends where the run did, not at its best";
             return Err(Error::Usage(problem.into()));
@@ -264,6 +268,11 @@ impl Train {
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),
+            resume: self.survive.resume(),
+            checkpoint_every: self.survive.checkpoint_every,
+            keep: self.survive.keep,
+            time_limit: self.survive.time_limit,
+            words: std::env::args().collect(),
             out: self.out,
             force: self.force,
             stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),

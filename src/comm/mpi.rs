@@ -72,7 +72,7 @@ impl MpiComm {
     /// MPICH before 4.2 may stay in `MPI_Finalize` for ever where several nodes speak through UCX: to close a connection
     /// it needs an answer of the other rank, which may wait for all ranks already and then gives none. There, processes
     /// end without it.
-    pub fn finish(self) {
+    pub fn finish(self, code: u8) {
         // Of processes that end so, the first may take the others along: what they have to say must be said.
         let _ = std::io::stdout().flush();
         self.barrier();
@@ -80,7 +80,7 @@ impl MpiComm {
         if self.size() > self.local_size() && may_hang_at_end(&library) {
             // The others may still be on their way out of the barrier, and would take a closed connection for a failure.
             std::thread::sleep(GRACE);
-            interrupt::leave(0);
+            interrupt::leave(code);
         }
     }
 

@@ -142,7 +142,7 @@ impl Slices {
     }
 
     /// This rank's slice.
-    fn mine(&self) -> Range<usize> {
+    pub fn mine(&self) -> Range<usize> {
         let leaves = self.division.of(self.comm.rank());
         let start = |leaf: usize| match leaf {
             leaf if leaf == self.division.leaves => self.len,

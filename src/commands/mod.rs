@@ -55,14 +55,17 @@ pub enum Command {
     Model(model::Settings),
 }
 
-/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
 pub fn main() -> ExitCode {
     start_with_known_core();
     let launch = Launch::detect();
     logging::start(launch);
     let parsed = cli::parse().and_then(|command| choice().map(|_| command));
     let outcome = parsed.and_then(|command| match command {
-        Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
+        Command::Train(settings) => {
+            interrupt::heed();
+            with_ranks(|comm| train::run(comm, &settings))
+        }
         Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
@@ -97,6 +100,12 @@ pub fn main() -> ExitCode {
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error @ Error::Stopped { .. }) => {
+            if launch.rank == 0 {
+                say(&format!("{error}\n"));
+            }
+            ExitCode::from(error.exit_code())
+        }
         Err(error) => {
             if launch.rank == 0 {
                 say(&format!("error: {}\n", error.report()));
@@ -111,9 +120,17 @@ pub fn main() -> ExitCode {
 fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     let comm = MpiComm::start()?;
     one_blas_thread();
-    let Err(error) = job(&comm) else {
-        comm.finish();
-        return Ok(());
+    let error = match job(&comm) {
+        Ok(()) => {
+            comm.finish(0);
+            return Ok(());
+        }
+        // No failure: all ranks have come to this together.
+        Err(error @ Error::Stopped { .. }) => {
+            comm.finish(error.exit_code());
+            return Err(error);
+        }
+        Err(error) => error,
     };
     if let Error::Peer { code, .. } = error {
         // The rank that failed speaks and ends the job; should it be gone already, this one does.

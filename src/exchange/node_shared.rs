@@ -12,9 +12,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Exchange, Spent, Tail};
+use super::{Exchange, Spent, Tail, saved};
 use crate::Result;
-use crate::comm::{BUCKET, Comm, Division, Slices, cuts};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{BUCKET, Comm, Division, Slices, block, cuts};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
@@ -130,6 +131,26 @@ impl Exchange for NodeShared<'_> {
         });
         let exchange = start.elapsed().saturating_sub(wait);
         Ok((team, Spent { exchange, wait }))
+    }
+
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let held = self.slices.mine();
+        // Owners of the same slice divide it among themselves.
+        let (nodes, node) = (self.across.as_ref()).map_or((1, 0), |all| (all.size(), all.rank()));
+        let part = block(held.len(), nodes, node);
+        let share = held.start + part.start..held.start + part.end;
+        saved::save(to, mover, self.slices.params(), held, share);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        _part: usize,
+    ) -> Result<()> {
+        saved::load(from, mover, updates, self.slices.mine())
     }
 
     fn settle(self: Box<Self>) -> Result<Vec<f32>> {

@@ -107,7 +107,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             },
             hot,
             pages: String::new(),
-            clock: Clock::new(comm, bound)?,
+            clock: Clock::new(comm, bound, 0)?,
             rule,
             own_time: 0.0,
             since: Default::default(),

@@ -62,6 +62,29 @@ impl Need {
         }
     }
 
+    /// With room for what a rank copies for a checkpoint of `model`, where `ranks` of them share it; `kept` says whether the best
+    /// parameters are in it too.
+    pub fn with_snapshot(
+        self,
+        model: &Model,
+        (rule, exchange): (Rule, Kind),
+        ranks: usize,
+        kept: bool,
+    ) -> Self {
+        let params = model.params() as u64;
+        let slice = params.div_ceil(ranks as u64);
+        let state = rule.state() as u64;
+        let floats = match exchange.is_synchronous() {
+            true => (1 + state + u64::from(kept)) * slice,
+            // What the optimizer remembers is each rank's own, and the first one alone has the best.
+            false => slice + (1 + state + u64::from(kept)) * params,
+        };
+        Self {
+            fixed: self.fixed + FLOAT * floats,
+            ..self
+        }
+    }
+
     /// Bytes for `share` samples at once.
     pub fn bytes(&self, share: usize) -> u64 {
         let samples = share.max(self.least) as u64;

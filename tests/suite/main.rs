@@ -3,6 +3,7 @@
 
 mod allocations;
 mod augment;
+mod checkpoints;
 mod clicks;
 mod command_line;
 #[path = "../contracts/mod.rs"]

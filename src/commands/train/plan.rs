@@ -83,7 +83,8 @@ impl Plan {
         let spare = settings.spare_sums(ranks);
         let copies = (settings.threads + spare) as u64 + u64::from(settings.keep_best);
         let how = (settings.rule, exchange);
-        let mut need = Need::of(&model, &data, how, ranks, copies);
+        let need = Need::of(&model, &data, how, ranks, copies);
+        let mut need = need.with_snapshot(&model, how, ranks, settings.keep_best);
         if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
             need.least = longest.div_ceil(team).min(CHUNK);
         }
@@ -146,14 +147,19 @@ impl Plan {
         self.limit.min(self.data.len()).div_ceil(team)
     }
 
-    /// Settles which exchange it is, where that was left open; *collective*.
+    /// Settles which exchange it is, where that was left open and was not found out `before`; *collective*.
     pub(super) fn choose_exchange(
         &mut self,
         comm: &dyn Comm,
         settings: &Settings,
         params: usize,
+        before: Option<Kind>,
     ) -> Result<()> {
         if self.exchange != Kind::Auto {
+            return Ok(());
+        }
+        if let Some(kind) = before {
+            (self.exchange, self.why) = (kind, Some("as before".into()));
             return Ok(());
         }
         self.exchange = Kind::NodeShared;

@@ -1,6 +1,7 @@
 //! What is fuzzed: a target for each parser of what others wrote, with inputs to start from.
 
 mod attribute;
+mod checkpoint;
 mod cifar;
 mod command_line;
 mod description;
@@ -37,6 +38,7 @@ pub const TARGETS: &[Target] = &[
     rows::TARGET,
     matrix::TARGET,
     model::TARGET,
+    checkpoint::TARGET,
     sparse_model::TARGET,
     record::TARGET,
     idx::TARGET,
