@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{FloatSize, IntSize, TypeDescriptor};
-use hdf5::{Group, H5Type, Hyperslab, LinkType, Selection};
+use hdf5::{Group, H5Type, Hyperslab, LinkType, LocationType, Selection};
 use ndarray::ArrayD;
 
 use super::{File, Table, brief, fault};
@@ -108,7 +108,9 @@ fn list(group: &Group, at: &str, depth: usize, found: &mut Vec<String>) {
             return;
         }
         let path = format!("{at}/{name}");
-        if group.dataset(&name).is_ok() {
+        // By kind: opening a data set would read more of it than is needed here.
+        let kind = group.loc_type_by_name(&name);
+        if matches!(kind, Ok(LocationType::Dataset)) {
             found.push(path);
             continue;
         }

@@ -113,19 +113,29 @@ impl Bench {
 
     /// The run into `name`, begun or gone on with, where checkpoints meet with `fault`.
     pub fn command(&self, name: &str, events: &Events, fault: Fault) -> Command {
-        let mut command = mpirun(self.size);
         let checkpoints = self.out(name).join("checkpoints");
-        events.preload(&mut command, &checkpoints, fault);
-        self.finish(command, name)
+        self.told(name, &events.variables(&checkpoints, fault))
     }
 
-    fn finish(&self, mut command: Command, name: &str) -> Command {
-        command
-            .arg(env!("CARGO_BIN_EXE_phalanx"))
-            .current_dir(self.path());
-        command
-            .args(self.words.split(' '))
-            .args(["--out", name, "--continue"]);
+    /// The run into `name`, with variables for its ranks; mpirun does not get them.
+    fn told(&self, name: &str, variables: &[(&str, String)]) -> Command {
+        let program = env!("CARGO_BIN_EXE_phalanx");
+        let mut command = match self.size {
+            1 => Command::new(program),
+            size => mpirun(size),
+        };
+        for (name, value) in variables {
+            match self.size {
+                1 => command.env(name, value),
+                _ => command.args(["-x", &format!("{name}={value}")]),
+            };
+        }
+        if self.size > 1 {
+            command.arg(program);
+        }
+        command.current_dir(self.path());
+        command.args(self.words.split(' '));
+        command.args(["--out", name, "--continue"]);
         command
     }
 
@@ -137,13 +147,17 @@ impl Bench {
     /// Goes on with the run in `name`, after `what` happened, to its end, which is compared.
     pub fn go_on(&self, name: &str, what: &str, outcome: &mut Outcome) {
         outcome.moments += 1;
-        let Ended { code, output, .. } = run(self.finish(mpirun(self.size), name), LIMIT);
+        let Ended { code, output, .. } = run(self.told(name, &[]), LIMIT);
         if code != Some(0) {
             let wrong = format!("{what}: does not go on, exit code {code:?}\n{output}");
             outcome.wrong.push(wrong);
             return;
         }
         outcome.resumed += 1;
+        let left = leftovers(&self.out(name).join("checkpoints"));
+        if !left.is_empty() {
+            outcome.wrong.push(format!("{what}: leaves {left:?}"));
+        }
         self.compare(name, what, outcome);
     }
 
@@ -156,10 +170,6 @@ impl Bench {
                 self.expected
             )),
         }
-        let left = leftovers(&self.out(name));
-        if !left.is_empty() {
-            outcome.wrong.push(format!("{what}: leaves {left:?}"));
-        }
         fs::remove_dir_all(self.out(name)).unwrap();
     }
 }
@@ -171,22 +181,12 @@ fn checksum(out: &Path) -> Option<String> {
         .then(|| toml(path)["checksum"].as_str().unwrap().to_owned())
 }
 
-/// Files that are half written or half removed, below a run folder.
-fn leftovers(out: &Path) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut folders = vec![out.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            if name.starts_with('.') {
-                found.push(name);
-            } else if path.is_dir() {
-                folders.push(path);
-            }
-        }
-    }
-    found
+/// What is half written or half removed, among the checkpoints of a run.
+fn leftovers(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let names = entries.map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.to_string_lossy().into_owned());
+    names.filter(|name| name.starts_with('.')).collect()
 }
 
 /// The steps of the checkpoints in a run folder, and how many files each has.

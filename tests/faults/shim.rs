@@ -53,13 +53,8 @@ impl Events {
         u64::from_le_bytes(bytes.try_into().unwrap())
     }
 
-    /// Lets ranks that `command` starts meet with `fault` in `folder`; arguments of mpirun are still open.
-    pub fn preload(&self, command: &mut Command, folder: &Path, fault: Fault) {
-        let mut set = |name: &str, value: String| {
-            command.args(["-x", name]).env(name, value);
-        };
-        set("FAULT_PATH", folder.display().to_string());
-        set("FAULT_EVENTS", self.0.display().to_string());
+    /// What ranks are told, by the names of variables, that meet with `fault` in `folder`.
+    pub fn variables(&self, folder: &Path, fault: Fault) -> Vec<(&'static str, String)> {
         let (first, last, deed) = match fault {
             Fault::None | Fault::Clock(_) => (0, 0, String::new()),
             Fault::Kill(at) => (at, at, "kill".into()),
@@ -67,17 +62,20 @@ impl Events {
             Fault::Fail { first, last, errno } => (first, last, errno.to_string()),
             Fault::Delay(_) => (1, u64::MAX, "delay".into()),
         };
-        set("FAULT_AT", first.to_string());
-        set("FAULT_LAST", last.to_string());
-        set("FAULT_DO", deed);
-        if let Fault::Delay(ms) = fault {
-            set("FAULT_MS", ms.to_string());
-        }
-        if let Fault::Clock(seconds) = fault {
-            set("FAULT_CLOCK", seconds.to_string());
-        }
-        // Only for ranks: mpirun has a clock of its own.
-        let library = library().display().to_string();
-        command.args(["-x", &format!("LD_PRELOAD={library}")]);
+        let (ms, seconds) = match fault {
+            Fault::Delay(ms) => (ms, 0),
+            Fault::Clock(seconds) => (0, seconds),
+            _ => (0, 0),
+        };
+        vec![
+            ("FAULT_PATH", folder.display().to_string()),
+            ("FAULT_EVENTS", self.0.display().to_string()),
+            ("FAULT_AT", first.to_string()),
+            ("FAULT_LAST", last.to_string()),
+            ("FAULT_DO", deed),
+            ("FAULT_MS", ms.to_string()),
+            ("FAULT_CLOCK", seconds.to_string()),
+            ("LD_PRELOAD", library().display().to_string()),
+        ]
     }
 }

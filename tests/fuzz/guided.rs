@@ -29,8 +29,7 @@ extern "C" fn take(bytes: *const u8, size: usize) -> c_int {
     0
 }
 
-pub fn main() -> ExitCode {
-    let wanted = std::env::var("PHALANX_FUZZ").unwrap_or_default();
+pub fn main(wanted: &str) -> ExitCode {
     let Some(target) = TARGETS.iter().find(|target| target.name == wanted) else {
         let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
         println!("{}", names.join(" "));

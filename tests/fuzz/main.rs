@@ -3,14 +3,13 @@
 //!
 //! Run plainly, each target takes its seeds, the inputs that were found bad once, and some hundred changed ones, in a
 //! process with limits. Words on the command line choose targets; `--inputs N` makes it more, `--seed S` others.
-//! Built with `--cfg fuzzing` it is libFuzzer's, guided by coverage.
+//! Built with `--cfg fuzzing`, and with a target in `PHALANX_FUZZ`, it is libFuzzer's, guided by coverage.
 #![allow(clippy::unwrap_used)]
 #![cfg_attr(fuzzing, allow(unsafe_code))]
 
 #[cfg(fuzzing)]
 mod guided;
 mod mutations;
-#[cfg(not(fuzzing))]
 mod plain;
 mod targets;
 
@@ -24,7 +23,8 @@ fn main() -> ExitCode {
         std::process::abort();
     }));
     #[cfg(fuzzing)]
-    return guided::main();
-    #[cfg(not(fuzzing))]
-    return plain::main();
+    if let Ok(target) = std::env::var("PHALANX_FUZZ") {
+        return guided::main(&target);
+    }
+    plain::main()
 }
