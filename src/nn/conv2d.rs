@@ -57,7 +57,7 @@ impl Layer for Conv2d {
     }
 
     fn flops(&self) -> Flops {
-        let product = 2.0 * (self.weights() * self.g.oh() * self.g.ow()) as f64;
+        let product = 2.0 * self.weights() as f64 * (self.g.oh() * self.g.ow()) as f64;
         Flops {
             forward: product,
             grad_params: product,
