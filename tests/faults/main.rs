@@ -22,9 +22,6 @@ use std::time::Instant;
 
 use run::{Amount, Outcome};
 
-/// What `launch` starts itself with, which nobody does here.
-const AS_RANK: &str = "--as-rank";
-
 /// A kind of fault: its name, and what tries it.
 type Kind = (&'static str, fn(Amount) -> Outcome);
 

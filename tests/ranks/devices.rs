@@ -9,7 +9,7 @@ use crate::job::{LIMIT, csv, good, job, number, toml};
 use crate::launch::{Ended, phalanx, run};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 11] = [
+pub const JOBS: [(&str, fn()); 12] = [
     (
         "devices: softmax, LeNet and a small AlexNet lose as on the CPU, on 1, 2 and 4 ranks and 1 to 4 devices",
         curves,
