@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
 use crate::board::{Board, Phase, Shown};
@@ -39,6 +39,8 @@ pub enum OnNan {
     Skip,
 }
 
+/// Values that are digested at once.
+const PIECE: usize = 1 << 14;
 /// Steps that may be skipped in a row: after so many, parameters are to blame and not a batch.
 const PATIENCE: u64 = 100;
 
@@ -466,9 +468,15 @@ impl Trainer {
 /// A digest of the bits of a model's parameters and state.
 pub fn checksum(model: &Model, params: &[f32]) -> u64 {
     let state = model.state();
-    let values = params.iter().chain(&state);
-    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-    xxh3_64(&bytes)
+    let mut hash = Xxh3::new();
+    let mut bytes = Vec::new();
+    // Piece by piece: the bytes of all would be the parameters once more.
+    for values in params.chunks(PIECE).chain(state.chunks(PIECE)) {
+        bytes.clear();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        hash.update(&bytes);
+    }
+    hash.digest()
 }
 
 /// The shards, of `all`, that a rank computes.
