@@ -28,15 +28,15 @@ fn at_events(size: usize, amount: Amount, some: u64, fault: fn(u64) -> Fault) ->
 }
 
 pub fn events_of_one(amount: Amount) -> Outcome {
-    at_events(1, amount, 6, Fault::Kill)
+    at_events(1, amount, 5, Fault::Kill)
 }
 
 pub fn half_written(amount: Amount) -> Outcome {
-    at_events(1, amount, 4, Fault::Half)
+    at_events(1, amount, 3, Fault::Half)
 }
 
 pub fn events_of_four(amount: Amount) -> Outcome {
-    at_events(4, amount, 5, Fault::Kill)
+    at_events(4, amount, 3, Fault::Kill)
 }
 
 /// Kills one rank of four, or all of them and mpirun at once, at random moments of a run.
@@ -50,7 +50,7 @@ pub fn at_random(amount: Amount) -> Outcome {
     let mut stream = Stream::new(&[0x6b69_6c6c]);
     let times = match amount {
         Amount::All => 100,
-        Amount::Some => 5,
+        Amount::Some => 3,
     };
     for i in 0..times {
         let (share, rank) = (

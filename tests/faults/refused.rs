@@ -31,7 +31,7 @@ pub fn failing(amount: Amount) -> Outcome {
     let bench = Bench::new(4);
     let mut outcome = Outcome::default();
     let all = bench.events();
-    for (errno, some) in [(EIO, 3), (EROFS, 2), (ENOSPC, 2)] {
+    for (errno, some) in [(EIO, 2), (EROFS, 1), (ENOSPC, 1)] {
         let moments = match amount {
             Amount::All => 12,
             Amount::Some => some,
@@ -98,7 +98,7 @@ fn copy_all(from: &Path, to: &Path) {
 pub fn removed(amount: Amount) -> Outcome {
     let bench = Bench::of(4, "--steps 300 --checkpoint-every 20 --keep 2");
     let mut outcome = Outcome::default();
-    let times = if amount == Amount::All { 10 } else { 2 };
+    let times = if amount == Amount::All { 10 } else { 1 };
     for i in 0..times {
         let job = bench.start("run", Fault::None);
         let begun = Instant::now();
