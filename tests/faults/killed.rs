@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use phalanx::rng::Stream;
 
-use crate::launch::{children, exists, signal, wait};
-use crate::run::{Amount, Bench, LIMIT, Outcome};
+use crate::launch::{children, wait};
+use crate::run::{Amount, Bench, LIMIT, Outcome, kill};
 use crate::shim::Fault;
 
 /// Kills at events of checkpoints, and goes on.
@@ -64,9 +64,7 @@ pub fn at_random(amount: Amount) -> Outcome {
             0 => ranks.get(rank).copied().into_iter().collect(),
             _ => [ranks, vec![job.id()]].concat(),
         };
-        for process in doomed.into_iter().filter(|&process| exists(process)) {
-            signal("KILL", process);
-        }
+        doomed.into_iter().for_each(kill);
         wait(job, LIMIT);
         let what = format!("killed after {:.0} % of {whole:.1} s", 100.0 * share);
         bench.go_on("run", &what, &mut outcome);

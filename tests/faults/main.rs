@@ -63,7 +63,12 @@ fn main() -> ExitCode {
     let (mut passed, mut failed) = (0, 0);
     for (name, attempt) in KINDS.iter().filter(chosen) {
         let begun = Instant::now();
-        let outcome = attempt(amount);
+        // A run that fails before anything happened to it ends its kind, and no other.
+        let outcome = std::panic::catch_unwind(|| attempt(amount));
+        let outcome = outcome.unwrap_or_else(|_| Outcome {
+            wrong: vec!["its panic is above".into()],
+            ..Outcome::default()
+        });
         let Outcome {
             moments,
             resumed,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::thread;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -46,8 +47,8 @@ pub struct Outcome {
     pub wrong: Vec<String>,
 }
 
-/// The longest that a run may take.
-pub const LIMIT: Duration = Duration::from_secs(100);
+/// The longest that a run may take, on a machine that does much else.
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// Steps of a run, and from one checkpoint to the next.
 const STEPS: &str = "60";
@@ -144,9 +145,28 @@ impl Bench {
         start(self.command(name, &Events::new(self.path()), fault))
     }
 
+    /// Ends what is left of a run: ranks may outlive an mpirun that was killed, and would write beside those that go on.
+    fn clear(&self) {
+        let folder = fs::canonicalize(self.path()).unwrap();
+        let works_here = |process: &u32| {
+            fs::read_link(format!("/proc/{process}/cwd")).is_ok_and(|cwd| cwd == folder)
+        };
+        loop {
+            let all = fs::read_dir("/proc").unwrap();
+            let all = all.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+            let left: Vec<u32> = all.filter(works_here).collect();
+            if left.is_empty() {
+                return;
+            }
+            left.into_iter().for_each(kill);
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Goes on with the run in `name`, after `what` happened, to its end, which is compared.
     pub fn go_on(&self, name: &str, what: &str, outcome: &mut Outcome) {
         outcome.moments += 1;
+        self.clear();
         let Ended { code, output, .. } = run(self.told(name, &[]), LIMIT);
         if code != Some(0) {
             let wrong = format!("{what}: does not go on, exit code {code:?}\n{output}");
@@ -172,6 +192,12 @@ impl Bench {
         }
         fs::remove_dir_all(self.out(name)).unwrap();
     }
+}
+
+/// Kills a process, which may have ended meanwhile.
+pub fn kill(process: u32) {
+    let words = format!("kill -s KILL {process} 2>/dev/null");
+    let _ = Command::new("sh").args(["-c", &words]).status();
 }
 
 /// What a run ended with, if it did.
