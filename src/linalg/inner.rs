@@ -4,7 +4,7 @@ use ndarray::{ArrayView2, Axis};
 
 use super::Real;
 use super::sum::{Strands, Total};
-use crate::backend::cpu::{Work, wide};
+use crate::backend::cpu::{Work, prefetch_line, wide};
 
 /// Rows and columns that are transposed at once: two such squares of `f64` are half of a first-level cache.
 const SIDE: usize = 32;
@@ -67,8 +67,13 @@ fn near<T: Real>(
     strands: &mut Strands,
 ) {
     for (high, a) in a.chunks(SIDE).enumerate() {
-        for (left, b) in b.chunks(SIDE).enumerate() {
+        for (left, rows) in b.chunks(SIDE).enumerate() {
             let (i, j) = (top + high * SIDE, side + left * SIDE);
+            // Rows may be too far apart for a processor to foresee what comes next.
+            let next = b.iter().skip((left + 1) * SIDE).take(SIDE);
+            next.for_each(|row| ask(&row[i..i + a.len()]));
+            a.iter().for_each(|row| ask(&row[j + rows.len()..]));
+            let b = rows;
             for (column, row) in b.iter().enumerate() {
                 for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
                     line[column] = value;
@@ -79,6 +84,17 @@ fn near<T: Real>(
             }
         }
     }
+}
+
+/// Asks for the first numbers of a stretch, as many as are taken at once.
+#[inline(always)]
+fn ask<T: Real>(numbers: &[T]) {
+    let line = 64 / size_of::<T>();
+    numbers
+        .iter()
+        .take(SIDE)
+        .step_by(line)
+        .for_each(prefetch_line);
 }
 
 #[cfg(test)]
