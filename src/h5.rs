@@ -1,5 +1,6 @@
 //! The door to HDF5: open with clear errors, read and write rows, attributes.
 
+mod heaps;
 mod matrix;
 mod text;
 
@@ -76,8 +77,11 @@ impl File {
             let hint = "make one with `phalanx data make` or `phalanx data import`";
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
+        let hint = "the file is damaged or cut short: copy or make it again";
+        if !heaps::are_sound(path) {
+            return Err(Error::file(path, "has a heap without an end", hint));
+        }
         let inner = unlocked().open(path).map_err(|error| {
-            let hint = "the file is damaged or cut short: copy or make it again";
             Error::file(
                 path,
                 format!("HDF5 cannot open it ({})", brief(&error)),

@@ -17,7 +17,7 @@ const LARGEST: u64 = 16 << 20;
 const ATTRIBUTE: u16 = 0x0c;
 const CONTINUATION: u16 = 0x10;
 /// Bytes in front of an object in a heap, and in front of the first.
-const HEAD: usize = 16;
+pub(super) const HEAD: usize = 16;
 
 /// The text of the root's attribute `name`, if the file at `path` has a sound one.
 pub(super) fn attribute(path: &Path, name: &str) -> Option<String> {
@@ -195,7 +195,7 @@ fn read(file: &File, at: u64, size: u64) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn short(bytes: &[u8], at: usize) -> Option<u16> {
+pub(super) fn short(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
@@ -203,7 +203,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn number(bytes: &[u8], at: usize) -> Option<u64> {
+pub(super) fn number(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
