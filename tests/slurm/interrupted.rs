@@ -160,7 +160,7 @@ impl<'a> Disturbed<'a> {
 fn preempted(cluster: &Cluster) {
     let runs = [("mpirun", "n1,n2"), ("srun", "n1,n3")].map(|(launcher, nodes)| {
         let words = format!("--nodelist={nodes}");
-        Disturbed::new(cluster, ("preempted", launcher), ("2", "200"), &words)
+        Disturbed::new(cluster, ("preempted", launcher), ("2", "1000"), &words)
     });
     for (times, signal) in [
         (1, "SlurmctldParameters=preempt_send_user_signal\n"),
