@@ -1,5 +1,7 @@
 //! The inner product of a block with the transpose of another: what two blocks add to the trace of a product.
 
+use std::ops::Range;
+
 use ndarray::{ArrayView2, Axis};
 
 use super::Real;
@@ -8,9 +10,13 @@ use crate::backend::cpu::{Work, prefetch_line, wide};
 
 /// Rows and columns that are transposed at once: two such squares of `f64` are half of a first-level cache.
 const SIDE: usize = 32;
-/// Rows of both whose numbers are taken before others': where blocks are wide, each row is in pages of its own, and a processor
-/// remembers where so many are.
-const NEAR: usize = 8 * SIDE;
+/// Rows and columns that are asked for before their squares are gone through: what lies in long rows, far from each other, comes
+/// in the order of memory then.
+const REGION: usize = 64;
+/// Bytes of a line of a cache.
+const LINE: usize = 64;
+/// Rows above which a block is not in a cache already.
+const NEAR: usize = 512;
 
 /// `Σ aᵢⱼ bⱼᵢ`, the trace of `a·b`; a: (m, n), b: (n, m), rows of both without gaps.
 ///
@@ -46,55 +52,49 @@ impl<T: Real> Work for Inner<'_, T> {
     fn run(self) {
         // Begun here, where the compiler sees that all lanes are alike.
         let mut strands = Strands::default();
-        let mut turned = [[T::zero(); SIDE]; SIDE];
-        for (high, a) in self.a.chunks(NEAR).enumerate() {
-            for (left, b) in self.b.chunks(NEAR).enumerate() {
-                near(a, high * NEAR, b, left * NEAR, &mut turned, &mut strands);
+        let is_far = self.a.len().max(self.b.len()) > NEAR;
+        for (high, a) in self.a.chunks(REGION).enumerate() {
+            for (left, b) in self.b.chunks(REGION).enumerate() {
+                if is_far {
+                    ask(a, left * REGION..left * REGION + b.len());
+                    ask(b, high * REGION..high * REGION + a.len());
+                }
+                region(a, b, (high * REGION, left * REGION), &mut strands);
             }
         }
         *self.out = strands;
     }
 }
 
-/// Adds the products of rows of a, from the `top`th on, with those of b, from the `side`th on.
+/// Starts bringing these columns of rows into the cache.
 #[inline(always)]
-fn near<T: Real>(
-    a: &[&[T]],
-    top: usize,
-    b: &[&[T]],
-    side: usize,
-    turned: &mut [[T; SIDE]; SIDE],
-    strands: &mut Strands,
-) {
-    for (high, a) in a.chunks(SIDE).enumerate() {
-        for (left, rows) in b.chunks(SIDE).enumerate() {
-            let (i, j) = (top + high * SIDE, side + left * SIDE);
-            // Rows may be too far apart for a processor to foresee what comes next.
-            let next = b.iter().skip((left + 1) * SIDE).take(SIDE);
-            next.for_each(|row| ask(&row[i..i + a.len()]));
-            a.iter().for_each(|row| ask(&row[j + rows.len()..]));
-            let b = rows;
+fn ask<T>(rows: &[&[T]], columns: Range<usize>) {
+    let line = LINE / size_of::<T>();
+    for row in rows {
+        row[columns.clone()]
+            .chunks(line)
+            .for_each(|line| prefetch_line(&line[0]));
+    }
+}
+
+/// Adds what columns `left` and on of some rows of A and columns `high` and on of some rows of B have in common, square by
+/// square.
+#[inline(always)]
+fn region<T: Real>(a: &[&[T]], b: &[&[T]], (high, left): (usize, usize), strands: &mut Strands) {
+    let mut turned = [[T::zero(); SIDE]; SIDE];
+    for (up, a) in a.chunks(SIDE).enumerate() {
+        for (across, b) in b.chunks(SIDE).enumerate() {
+            let (i, j) = (high + up * SIDE, left + across * SIDE);
             for (column, row) in b.iter().enumerate() {
                 for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
                     line[column] = value;
                 }
             }
-            for (row, line) in a.iter().zip(&*turned) {
+            for (row, line) in a.iter().zip(&turned) {
                 strands.products(&row[j..j + b.len()], &line[..b.len()]);
             }
         }
     }
-}
-
-/// Asks for the first numbers of a stretch, as many as are taken at once.
-#[inline(always)]
-fn ask<T: Real>(numbers: &[T]) {
-    let line = 64 / size_of::<T>();
-    numbers
-        .iter()
-        .take(SIDE)
-        .step_by(line)
-        .for_each(prefetch_line);
 }
 
 #[cfg(test)]
@@ -114,15 +114,8 @@ mod tests {
 
     #[test]
     fn blocks_of_any_shape_give_the_exact_sum() {
-        for (m, n) in [
-            (1, 1),
-            (5, 3),
-            (32, 32),
-            (33, 100),
-            (64, 7),
-            (131, 97),
-            (300, 513),
-        ] {
+        let shapes = [(1, 1), (5, 3), (32, 32), (33, 100), (64, 7), (131, 97)];
+        for (m, n) in shapes.into_iter().chain([(513, 40), (600, 1100)]) {
             let (a, b) = (whole(1, (m, n), 52), whole(2, (n, m), 52));
             let pairs = a.iter().zip(b.t().iter().copied().collect::<Vec<_>>());
             let exact: i128 = pairs.map(|(&a, b)| a as i128 * b as i128).sum();
