@@ -63,9 +63,9 @@ test-slurm: setup-slurm setup-kernels
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, and networks between hosts made of namespaces.
+# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
 setup-test: setup setup-kernels setup-slurm
-	@sh .ci/setup iproute2 mpich libmpich-dev
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
 
 # What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
 setup-slurm: setup

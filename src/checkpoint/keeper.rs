@@ -109,6 +109,11 @@ impl Keeper {
 
     /// The parts of all ranks are over, and all `good` or not: the checkpoint gets its manifest and its name, or is removed.
     pub fn conclude(&mut self, good: bool) {
+        self.kept.failed += u64::from(self.rank == 0 && !good);
+        self.close(good);
+    }
+
+    fn close(&mut self, good: bool) {
         let pending = self.pending.take().expect("one is pending");
         let mine = pending.mine.expect("all parts are over");
         if let Err(error) = mine {
@@ -120,10 +125,7 @@ impl Keeper {
         self.errands += 1;
         match good {
             true => (self.writer).send(Job::Commit(manifest, self.ranks, self.keep)),
-            false => {
-                self.kept.failed += 1;
-                self.writer.send(Job::Abandon(manifest.step));
-            }
+            false => self.writer.send(Job::Abandon(manifest.step)),
         }
     }
 
@@ -135,8 +137,10 @@ impl Keeper {
         let failed = self.is_over() == Some(false);
         let mut most = [begun, !begun, u64::from(failed)];
         comm.max(&mut most);
-        if self.pending.is_some() {
-            self.conclude(most[0] == !most[1] && most[2] == 0);
+        match most[0] == !most[1] {
+            _ if self.pending.is_none() => {}
+            true => self.conclude(most[2] == 0),
+            false => self.close(false),
         }
         self.wait_for_errands(show);
     }

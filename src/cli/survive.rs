@@ -87,10 +87,9 @@ pub(super) fn is_resume(words: &[OsString]) -> bool {
 
 /// The settings of the run that is to go on, with what was typed in the words beside.
 pub(super) fn resumed(words: &[OsString]) -> Result<Settings> {
-    // All may be left out: the run knows.
+    // The data may be left out: the run knows.
     let lenient = Cli::command().mut_subcommand("train", |train| {
-        let optional = |arg: Arg| arg.required(false);
-        train.mut_arg("model", optional).mut_arg("data", optional)
+        train.mut_arg("data", |data| data.required(false))
     });
     let typed = typed(&lenient, words).unwrap_or_else(|error| super::refuse(&error));
     let target = typed.iter().find(|(name, _)| name == "resume");
@@ -115,6 +114,10 @@ pub(super) fn resumed(words: &[OsString]) -> Result<Settings> {
     let before = self::typed(&Cli::command(), &command).map_err(|error| odd(&error))?;
     let merged = merge(before, &begun.folder, typed);
     let mut settings = super::train_settings(&merged[1..])?;
+    if settings.record {
+        let problem = "a run with --record is not resumed: its replay begins where it did";
+        return Err(Error::Usage(problem.into()));
+    }
     settings.out = Some(run);
     settings.resume = Resume::From(step);
     settings.words = merged;

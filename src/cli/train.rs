@@ -54,7 +54,7 @@ impl TrainCommand {
 #[command(group(ArgGroup::new("watched").args(["test", "validation"]).multiple(true)))]
 pub(super) struct Train {
     /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
-    #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
+    #[arg(value_parser = choice::name, required_unless_present_any = ["model_file", "resume"], conflicts_with = "model_file")]
     model: Option<String>,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
     #[arg(required = true)]

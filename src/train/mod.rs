@@ -144,13 +144,11 @@ pub fn train(
         trainer.votes = saver.votes();
         let tally = trainer.step(&mut *exchange, step)?;
         course.look(&mut *exchange, trainer, goal, journal, (step, tally))?;
-        if course.is_met() {
+        let run = running(&mut *exchange, trainer, &course, journal);
+        stopped = !course.is_met() && saver.turn(step, run)?;
+        if stopped || course.is_met() {
             trainer.turn(Phase::Exchange);
             exchange.finish()?;
-            break;
-        }
-        stopped = saver.turn(step, running(&mut *exchange, trainer, &course, journal))?;
-        if stopped {
             break;
         }
     }

@@ -9,7 +9,7 @@ use crate::job::{LIMIT, csv, good, job, number, toml};
 use crate::launch::{Ended, phalanx, run};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 10] = [
+pub const JOBS: [(&str, fn()); 11] = [
     (
         "devices: softmax, LeNet and a small AlexNet lose as on the CPU, on 1, 2 and 4 ranks and 1 to 4 devices",
         curves,
@@ -37,6 +37,10 @@ pub const JOBS: [(&str, fn()); 10] = [
         small_memory,
     ),
     ("devices: what is missing is named", missing),
+    (
+        "devices: a resumed run ends in the bits of the uninterrupted one",
+        resumed,
+    ),
     (
         "devices: what a device cannot do is refused, or left to the CPU",
         refusals,
@@ -395,5 +399,41 @@ fn refusals() {
         let printed = good(emulated(2, folder.path(), &[], &format!("{train} auto")).unwrap());
         let said = format!("cpu (no GPU is used: --{name}");
         assert!(printed.contains(&said), "{printed}");
+    }
+}
+
+fn resumed() {
+    let folder = folder();
+    let path = folder.path();
+    for (size, words) in [
+        (
+            1,
+            "--model-file alexnet.toml train.h5 --batch 16 --optimizer momentum",
+        ),
+        (2, "softmax train.h5 --batch 8 --optimizer adam"),
+    ] {
+        let words = format!("train {words} --steps 7 --lr 0.01 --device cuda");
+        let out = format!("{size}");
+        let every = "--checkpoint-every 4 --keep 9";
+        let jobs = [
+            format!("{words} --out whole-{out}"),
+            format!("{words} --out {out} {every}"),
+            format!("train --resume {out}:4"),
+        ];
+        let mut ends = Vec::new();
+        for words in jobs {
+            let Some(ended) = emulated(size, path, &[], &words) else {
+                return;
+            };
+            let printed = good(ended);
+            assert!(printed.contains("EMULATED"), "{printed}");
+            let run = if ends.is_empty() {
+                format!("whole-{out}")
+            } else {
+                out.clone()
+            };
+            ends.push(toml(path.join(run).join("result.toml"))["checksum"].clone());
+        }
+        assert!(ends.iter().all(|end| *end == ends[0]), "{size}: {ends:?}");
     }
 }

@@ -30,8 +30,11 @@ mod mpis;
 mod products;
 mod published;
 mod refused;
+mod resumed;
+mod resumed_not;
 mod sparse;
 mod stalled;
+mod stopped;
 mod tally;
 
 use std::process::ExitCode;
@@ -85,6 +88,9 @@ fn main() -> ExitCode {
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
+        .chain(&resumed::JOBS)
+        .chain(&resumed_not::JOBS)
+        .chain(&stopped::JOBS)
         .chain(&between::JOBS)
         .chain(&mpich::JOBS)
         .chain(&stalled::JOBS)
