@@ -48,7 +48,7 @@ impl TrainCommand {
     }
 }
 
-/// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
+/// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml, model.h5, and checkpoints where they are asked for.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
 #[command(group(ArgGroup::new("watched").args(["test", "validation"]).multiple(true)))]

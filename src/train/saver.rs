@@ -66,9 +66,10 @@ struct Inner<'c> {
     /// Checkpoints that were due so far, and whether one is due that has not begun.
     due: u64,
     wanted: bool,
-    /// When the last one began, and of which step it was.
+    /// When the last one began.
     last: Instant,
-    begun: Option<u64>,
+    /// The step of the checkpoint that the run goes on from.
+    from: Option<u64>,
     /// Of ranks that go their own ways: checkpoints begun here, failures known, and whether this rank has asked to stop and told
     /// that its part is over.
     served: u64,
@@ -97,7 +98,7 @@ impl<'c> Saver<'c> {
             due: 0,
             wanted: false,
             last: Instant::now(),
-            begun: None,
+            from: None,
             served: 0,
             failures: 0,
             asked: false,
@@ -109,6 +110,7 @@ impl<'c> Saver<'c> {
     pub fn start(&mut self, taken: u64, steps: &Steps, board: Option<Rc<Board>>) {
         if let Some(inner) = &mut self.0 {
             inner.due = inner.count(taken, steps);
+            inner.from = Some(taken).filter(|&taken| taken > 0);
             inner.last = Instant::now();
             inner.board = board;
         }
@@ -161,8 +163,11 @@ impl<'c> Saver<'c> {
         } else if let Some(last) = step[0].checked_sub(1) {
             step[0] = run.exchange.reached(last);
         }
-        let is_there = inner.counters.is_none() && inner.begun == Some(step[0]);
-        if !stopped && (inner.terms.every.is_none() || is_there) {
+        // What is there already is left alone: nothing takes the place of a whole checkpoint but for a reason.
+        let newest = inner.keeper.kept().newest.or(inner.from);
+        let mut there = [u64::from(newest == Some(step[0]))];
+        inner.comm.max(&mut there);
+        if there[0] > 0 || (!stopped && inner.terms.every.is_none()) {
             return Ok(());
         }
         let manifest = inner.manifest(step[0], &run);
@@ -290,7 +295,6 @@ impl Inner<'_> {
     fn begin(&mut self, step: u64, run: Running) -> Result<()> {
         self.wanted = false;
         self.last = Instant::now();
-        self.begun = Some(step);
         self.served += 1;
         self.told = false;
         let manifest = self.manifest(step, &run);

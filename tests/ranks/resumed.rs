@@ -49,7 +49,10 @@ fn checksum(folder: &Path, out: &str) -> String {
 /// on another number of ranks if that differs. All must end alike.
 fn compare(folder: &Path, (size, other): (usize, usize), step: u64, words: &str) {
     let name = words.replace([' ', '/', ','], "_");
-    let (whole, parts) = (format!("{name}-{size}"), format!("{name}-{size}-{step}"));
+    let (whole, parts) = (
+        format!("run-{name}-{size}"),
+        format!("run-{name}-{size}-{step}"),
+    );
     job(size, folder, &format!("train {words} --out {whole}"));
     let every = format!("--checkpoint-every {step} --keep 99");
     job(
@@ -216,17 +219,20 @@ fn metrics() {
 fn asynchronous() {
     let folder = folder();
     for (name, exchange) in [
-        ("one-sided", "--exchange one-sided --optimizer momentum"),
+        (
+            "one-sided",
+            "--exchange one-sided --optimizer momentum --lr 0.01",
+        ),
         (
             "rank0",
             "--exchange one-sided --placement rank0 --staleness 2",
         ),
-        ("local", "--sync-every 4 --optimizer adam"),
+        ("local", "--sync-every 4 --optimizer adam --lr 0.01"),
         ("elastic", "--sync-every 4 --elastic"),
-        ("backup", "--aggregate 2-of-3 --optimizer adam"),
+        ("backup", "--aggregate 2-of-3 --optimizer adam --lr 0.01"),
     ] {
         let words = format!(
-            "train softmax train.h5 --test test.h5 --steps 96 --global-batch 75 --lr 0.01 {exchange} --checkpoint-every 12 --keep 99 --out {name}"
+            "train softmax train.h5 --test test.h5 --steps 96 --global-batch 75 {exchange} --checkpoint-every 12 --keep 99 --out {name}"
         );
         job(3, folder.path(), &words);
         let run = folder.path().join(name);

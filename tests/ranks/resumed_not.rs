@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::job::{LIMIT, folder, job, toml};
-use crate::launch::{Ended, phalanx, run, skip};
+use crate::job::{LIMIT, begins, folder, job, toml};
+use crate::launch::{Ended, phalanx, run, skip, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 4] = [
@@ -53,11 +53,7 @@ fn with_three(path: &Path) {
 fn others() {
     let folder = folder();
     let path = folder.path();
-    job(
-        2,
-        path,
-        &format!("{RUN} --checkpoint-every 4 --keep 9 --out run"),
-    );
+    with_three(path);
     let steps = "--steps 20";
     for (size, words, was, is) in [
         (
@@ -148,11 +144,7 @@ fn damaged() {
     let path = folder.path();
     job(2, path, &format!("{RUN} --out whole"));
     let expected = toml(path.join("whole/result.toml"))["checksum"].clone();
-    job(
-        2,
-        path,
-        &format!("{RUN} --checkpoint-every 4 --keep 9 --out run"),
-    );
+    with_three(path);
     let step = |step: u64| path.join(format!("run/checkpoints/step-{step:09}"));
     flip(&step(12).join("part-00001.h5"));
     let printed = refused(2, path, "train --resume run:12");
@@ -279,14 +271,26 @@ fn unwritable() {
         );
         assert!(output.contains("FAILED"), "{output}");
     }
-    // The folder is gone and something else is in its place.
-    fs::remove_dir_all(path.join("run")).unwrap();
-    fs::create_dir(path.join("run")).unwrap();
-    fs::write(path.join("run/checkpoints"), "a file").unwrap();
-    let words = format!("{RUN} --checkpoint-every 3 --out run --continue");
+    // The folder goes while the run goes on, and something else is in its place.
+    let words = format!("{RUN} --steps 3000 --checkpoint-every 20 --log-every 1 --out gone");
     let mut command = phalanx(2, path);
-    command.args(words.split_whitespace());
-    let ended = run(command, LIMIT);
+    command.args(words.replacen("--steps 12 ", "", 1).split_whitespace());
+    let child = start(command);
+    let there = path.join("gone/checkpoints");
+    begins(&path.join("gone"));
+    let replaced = || {
+        let _ = fs::rename(&there, path.join("away"));
+        fs::write(&there, "a file").is_ok()
+    };
+    while !replaced() {
+        let _ = fs::remove_dir_all(path.join("away"));
+    }
+    let ended = wait(child, LIMIT);
     assert_eq!(ended.code, Some(0), "{}", ended.output);
-    assert!(ended.output.contains("0 written, "), "{}", ended.output);
+    assert!(ended.output.contains("FAILED"), "{}", ended.output);
+    assert!(
+        ended.output.contains("training goes on"),
+        "{}",
+        ended.output
+    );
 }

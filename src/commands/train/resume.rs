@@ -82,7 +82,9 @@ pub(super) fn find(comm: &dyn Comm, settings: &Settings, total: u64) -> Result<B
             Err(error) if matches!(resume, Resume::From(Some(_))) => return Err(error),
             Err(error) => {
                 if comm.rank() == 0 {
-                    log::warn!("{error}; the checkpoint before it is tried");
+                    let error = error.to_string();
+                    let what = error.lines().next().unwrap_or_default();
+                    log::warn!("{what}; the checkpoint before it is tried");
                 }
             }
         }
