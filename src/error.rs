@@ -95,6 +95,14 @@ pub enum Error {
         /// The largest step that fits, if any does.
         largest: Option<usize>,
     },
+    /// A step has more values than the kernels of a device count.
+    #[error("a step of {batch} samples has more values in a layer than a GPU's kernels count: {}", fits(*largest))]
+    Uncounted {
+        /// Samples of the step, over all ranks that take it together.
+        batch: usize,
+        /// The largest step whose values are counted, if any step's are.
+        largest: Option<usize>,
+    },
     /// An MPI call returned a failure code.
     #[error("{call} failed with MPI error {code}")]
     Mpi {
@@ -243,7 +251,7 @@ impl Error {
             Self::Diverged { .. } => Some(
                 "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",
             ),
-            Self::Memory { .. } => Some(
+            Self::Memory { .. } | Self::Uncounted { .. } => Some(
                 "give a smaller --batch, start fewer ranks on each node, or use a smaller model",
             ),
             Self::Wrong(_) => Some(

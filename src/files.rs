@@ -1,6 +1,7 @@
 //! Writing files and folders so that nobody ever sees half of one; and what else the system is asked about files.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,6 +115,22 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     let staged = Staged::new(path, true)?;
     fs::write(staged.path(), text).map_err(Error::io("write", path))?;
     staged.commit()
+}
+
+/// The largest text that is read at once: what somebody wrote by hand, or phalanx for people to read.
+const LONGEST: u64 = 1 << 20;
+
+/// All of a short text.
+pub fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let read = file.take(LONGEST + 1).read_to_string(&mut text);
+    read.map_err(Error::io("read", path))?;
+    if text.len() as u64 > LONGEST {
+        let problem = format!("is longer than {LONGEST} bytes");
+        return Err(Error::file(path, problem, "is it the right file?"));
+    }
+    Ok(text)
 }
 
 fn parent(path: &Path) -> &Path {

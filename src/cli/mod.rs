@@ -69,7 +69,12 @@ pub fn parse(start: &Start) -> Result<Command> {
         return Ok(Command::Train(Box::new(settings)));
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
-    match cli.command {
+    resolve(cli.command, start)
+}
+
+/// What is to be done by a process that was started so, or why it cannot be.
+fn resolve(typed: Typed, start: &Start) -> Result<Command> {
+    match typed {
         Typed::Train(typed) => typed.resolve(),
         Typed::Replay(_) if !start.alone() => Err(Error::Usage(
             "`phalanx replay` works in one process: start it without mpirun".into(),
@@ -112,21 +117,26 @@ fn refuse(error: &clap::Error) -> ! {
     std::process::exit(error.exit_code());
 }
 
-/// The settings that a `train` command had, from its arguments behind the program's name.
-pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
+/// The command of these arguments, which stand behind the program's name.
+pub fn command(arguments: &[String]) -> Result<Command> {
     let program = std::iter::once("phalanx");
     let all = program.chain(arguments.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(all).map_err(|error| Error::Usage(error.to_string()))?;
+    resolve(cli.command, &Start::read())
+}
+
+/// The settings that a `train` command had, from its arguments behind the program's name.
+pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
     let problem = |why: &dyn std::fmt::Display| {
         Error::Usage(format!("the recorded command is not understood: {why}"))
     };
-    match Cli::try_parse_from(all)
-        .map_err(|error| problem(&error))?
-        .command
-    {
-        Typed::Train(typed) => match typed.resolve()? {
-            Command::Train(settings) => Ok(*settings),
-            _ => Err(problem(&"sparse models have no record")),
-        },
+    let understood = command(arguments).map_err(|error| match error {
+        Error::Usage(why) => problem(&why),
+        other => other,
+    });
+    match understood? {
+        Command::Train(settings) => Ok(*settings),
+        Command::TrainSparse(_) => Err(problem(&"sparse models have no record")),
         _ => Err(problem(&"it does not train")),
     }
 }

@@ -175,7 +175,7 @@ fn merge(before: Vec<Typed>, folder: &Path, now: Vec<Typed>) -> Vec<String> {
     let changes = now.iter().any(|(name, _)| length(name));
     let stays = |(name, _): &Typed| {
         let again = now.iter().any(|(other, _)| other == name);
-        !again && !(length(name) && changes)
+        !(again || (length(name) && changes))
     };
     let before = before.into_iter().filter(stays).collect::<Vec<_>>();
     let mut all = before

@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::{choice, one_blas_thread, start_with_known_core};
-use crate::comm::{Comm, Library, MpiComm, Start, abort, cores, threads_of_one_rank};
+use crate::comm::{Comm, Library, MpiComm, Start, abort, cores};
 use crate::{Error, Result, cli, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
@@ -93,7 +93,7 @@ pub fn main() -> ExitCode {
             interrupt::listen();
             match start.alone() {
                 // Without a launcher there is no need for MPI, nor for a place where it works.
-                true => data::run(&threads_of_one_rank(1)[0], &action),
+                true => data::run_alone(&action),
                 false => with_ranks(|comm| data::run(comm, &action)),
             }
         }

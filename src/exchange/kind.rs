@@ -177,9 +177,7 @@ impl Kind {
     ) -> Result<Box<dyn Exchange + 'c>> {
         self.check(comm, start.shards)?;
         Ok(match self {
-            Self::Auto | Self::NodeShared => {
-                Box::new(NodeShared::new(comm, &params, start.shards)?)
-            }
+            Self::Auto | Self::NodeShared => Box::new(NodeShared::new(comm, params, start.shards)?),
             Self::AllReduce => Box::new(AllReduce::new(comm, params, start.shards)),
             Self::Overlapped => Box::new(AllReduce::overlapped(comm, params)?),
             Self::OnDevice => Box::new(OnDevice::new(comm, params, start)?),

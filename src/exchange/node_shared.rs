@@ -35,7 +35,7 @@ pub struct NodeShared<'c> {
 impl<'c> NodeShared<'c> {
     /// Takes steps from `params`, equal on every rank; *collective*. With `shards`, sums are the same bits for any number
     /// of ranks that divides them.
-    pub fn new(comm: &'c dyn Comm, params: &[f32], shards: Option<usize>) -> Result<Self> {
+    pub fn new(comm: &'c dyn Comm, params: Vec<f32>, shards: Option<usize>) -> Result<Self> {
         let owners = owners(comm);
         let leaves = shards.unwrap_or(owners);
         let division = Division { owners, leaves };
@@ -44,12 +44,13 @@ impl<'c> NodeShared<'c> {
             // Those without a slice have nothing to add up.
             .filter(|_| comm.local_rank() < owners);
         let node: Rc<dyn Comm> = comm.node().into();
+        let cuts = cuts(params.len(), leaves, division.of(comm.local_rank()));
         let slices = Slices::new(node.clone(), params, Tail::LEN, division)?;
         Ok(Self {
             comm,
             node,
             across,
-            cuts: cuts(params.len(), leaves, division.of(comm.local_rank())),
+            cuts,
             slices,
             reproducible: shards.is_some(),
         })
@@ -154,8 +155,7 @@ impl Exchange for NodeShared<'_> {
     }
 
     fn settle(self: Box<Self>) -> Result<Vec<f32>> {
-        let mut params = self.slices.params().to_vec();
-        self.slices.close()?;
+        let mut params = self.slices.settle()?;
         if self.comm.local_size() < self.comm.size() {
             // MPI advises, but does not promise, that all nodes get the same bits from a sum.
             self.comm.broadcast(0, &mut params[..]);

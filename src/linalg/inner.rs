@@ -8,6 +8,9 @@ use crate::backend::cpu::{Work, wide};
 
 /// Rows and columns that are transposed at once: two such squares of `f64` are half of a first-level cache.
 const SIDE: usize = 32;
+/// Rows of both whose numbers are taken before others': where blocks are wide, each row is in pages of its own, and a processor
+/// remembers where so many are.
+const NEAR: usize = 8 * SIDE;
 
 /// `Σ aᵢⱼ bⱼᵢ`, the trace of `a·b`; a: (m, n), b: (n, m), rows of both without gaps.
 ///
@@ -44,20 +47,37 @@ impl<T: Real> Work for Inner<'_, T> {
         // Begun here, where the compiler sees that all lanes are alike.
         let mut strands = Strands::default();
         let mut turned = [[T::zero(); SIDE]; SIDE];
-        for (high, a) in self.a.chunks(SIDE).enumerate() {
-            for (left, b) in self.b.chunks(SIDE).enumerate() {
-                let (i, j) = (high * SIDE, left * SIDE);
-                for (column, row) in b.iter().enumerate() {
-                    for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
-                        line[column] = value;
-                    }
-                }
-                for (row, line) in a.iter().zip(&turned) {
-                    strands.products(&row[j..j + b.len()], &line[..b.len()]);
-                }
+        for (high, a) in self.a.chunks(NEAR).enumerate() {
+            for (left, b) in self.b.chunks(NEAR).enumerate() {
+                near(a, high * NEAR, b, left * NEAR, &mut turned, &mut strands);
             }
         }
         *self.out = strands;
+    }
+}
+
+/// Adds the products of rows of a, from the `top`th on, with those of b, from the `side`th on.
+#[inline(always)]
+fn near<T: Real>(
+    a: &[&[T]],
+    top: usize,
+    b: &[&[T]],
+    side: usize,
+    turned: &mut [[T; SIDE]; SIDE],
+    strands: &mut Strands,
+) {
+    for (high, a) in a.chunks(SIDE).enumerate() {
+        for (left, b) in b.chunks(SIDE).enumerate() {
+            let (i, j) = (top + high * SIDE, side + left * SIDE);
+            for (column, row) in b.iter().enumerate() {
+                for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
+                    line[column] = value;
+                }
+            }
+            for (row, line) in a.iter().zip(&*turned) {
+                strands.products(&row[j..j + b.len()], &line[..b.len()]);
+            }
+        }
     }
 }
 
@@ -78,7 +98,15 @@ mod tests {
 
     #[test]
     fn blocks_of_any_shape_give_the_exact_sum() {
-        for (m, n) in [(1, 1), (5, 3), (32, 32), (33, 100), (64, 7), (131, 97)] {
+        for (m, n) in [
+            (1, 1),
+            (5, 3),
+            (32, 32),
+            (33, 100),
+            (64, 7),
+            (131, 97),
+            (300, 513),
+        ] {
             let (a, b) = (whole(1, (m, n), 52), whole(2, (n, m), 52));
             let pairs = a.iter().zip(b.t().iter().copied().collect::<Vec<_>>());
             let exact: i128 = pairs.map(|(&a, b)| a as i128 * b as i128).sum();

@@ -111,6 +111,22 @@ impl Batches {
         batch.min(self.samples).div_ceil(self.team)
     }
 
+    /// The same where a rank takes no more than `most` samples at once, whatever memory it has. Refuses a first step that has more.
+    pub fn counted(self, most: usize) -> Result<Self> {
+        let largest = most.saturating_mul(self.team);
+        let batch = self.batch.min(self.samples);
+        match self.share(batch) <= most {
+            true => Ok(Self {
+                limit: self.limit.min(largest),
+                ..self
+            }),
+            false => Err(Error::Uncounted {
+                batch,
+                largest: Some(largest).filter(|&largest| largest > 0),
+            }),
+        }
+    }
+
     /// The limit that there can be with so much `memory` for a rank in a `place`, where `bytes` says what samples at once need.
     /// Refuses a first step that does not fit.
     pub fn limit(
@@ -266,6 +282,26 @@ mod tests {
             "a step of 500 samples needs 3.4 KiB of memory on each rank, and there are 2.0 KiB: at most 204 samples a step fit"
         );
         assert!(refused(1009).ends_with("this model fits with no batch"));
+    }
+
+    #[test]
+    fn a_batch_is_refused_and_a_limit_lowered_where_counting_ends() {
+        let counted = |batch, limit| {
+            let batches = Batches {
+                batch,
+                limit,
+                team: 2,
+                samples: 500,
+            };
+            batches.counted(100).map(|batches| batches.limit)
+        };
+        assert_eq!(counted(20, 50).unwrap(), 50);
+        assert_eq!(counted(200, 1 << 40).unwrap(), 200);
+        let refused = counted(201, 201).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("at most 200 samples a step fit"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod data;
 mod house;
 mod importers;
 mod kernels;
+mod licences;
 mod matrices;
 mod matrix_folders;
 mod models;

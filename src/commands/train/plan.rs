@@ -79,9 +79,9 @@ impl Plan {
         let mut model = settings.model.build(data.shape, data.classes)?;
         settings.check_shards(&model, ranks)?;
         let team = if exchange.is_synchronous() { ranks } else { 1 };
-        // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
+        // Every thread but the first has gradients of its own.
         let spare = settings.spare_sums(ranks);
-        let copies = (settings.threads + spare) as u64 + u64::from(settings.keep_best);
+        let copies = (settings.threads - 1 + spare) as u64 + u64::from(settings.keep_best);
         let how = (settings.rule, exchange);
         let need = Need::of(&model, &data, how, ranks, copies);
         let mut need = need.with_snapshot(&model, how, ranks, settings.keep_best);
@@ -100,6 +100,7 @@ impl Plan {
         let limit = match &chosen.device {
             None => batches.limit("each rank", memory, |n| need.bytes(n))?,
             Some(_) => {
+                let batches = batches.counted(nn::device::most(&mut model))?;
                 let fixed = OnDevice::bytes(comm, model.params(), settings.rule.state());
                 let pixels = data.element() == "u8";
                 let mut bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);

@@ -1,6 +1,6 @@
 //! What a trainer does when no step is left.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::Trainer;
 use crate::Result;
@@ -10,6 +10,9 @@ use crate::data::Dataset;
 use crate::exchange::Exchange;
 use crate::nn::{Model, Params, Tally};
 use crate::train::{Outcome, Watched, statistics};
+
+/// Values that are digested at once.
+const PIECE: usize = 1 << 14;
 
 impl Trainer {
     /// A digest of the bits of parameters and state.
@@ -56,7 +59,13 @@ impl Trainer {
 /// A digest of the bits of a model's parameters and state.
 pub fn checksum(model: &Model, params: &[f32]) -> u64 {
     let state = model.state();
-    let values = params.iter().chain(&state);
-    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-    xxh3_64(&bytes)
+    let mut hash = Xxh3::new();
+    let mut bytes = Vec::new();
+    // Piece by piece: the bytes of all would be the parameters once more.
+    for values in params.chunks(PIECE).chain(state.chunks(PIECE)) {
+        bytes.clear();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        hash.update(&bytes);
+    }
+    hash.digest()
 }
