@@ -34,7 +34,7 @@ pub const JOBS: [Check; 5] = [
     ),
 ];
 
-const LIMIT: Duration = Duration::from_secs(90);
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// The one checksum of the parameters of all ranks of a run, which are so many.
 pub fn checksum(run: &Path, ranks: usize) -> String {
@@ -142,6 +142,7 @@ fn scaling(cluster: &Cluster) {
         ("MODEL", "softmax"),
         ("SECONDS_EACH", "0.2"),
         ("SIZES", "4KiB"),
+        ("EXCHANGE_SECONDS", "0.02"),
         ("LAUNCHER", "srun"),
         ("RUN", "scaling"),
     ];
