@@ -17,11 +17,9 @@ pub(super) fn are_sound(path: &Path) -> bool {
     let ends = || {
         let file = File::open(path)?;
         let length = file.metadata()?.len();
-        let mut stretches = vec![0..length.min(STRETCH)];
-        if length > STRETCH {
-            stretches.push(length.saturating_sub(STRETCH).max(STRETCH)..length);
-        }
-        for stretch in stretches {
+        let first = length.min(STRETCH);
+        let last = first.max(length.saturating_sub(STRETCH));
+        for stretch in [0..first, last..length] {
             let mut bytes = vec![0; (stretch.end - stretch.start) as usize];
             file.read_exact_at(&mut bytes, stretch.start)?;
             let is_heap = |&at: &usize| bytes[at..].starts_with(SIGNATURE);
