@@ -53,6 +53,8 @@ fn compare(folder: &Path, (size, other): (usize, usize), step: u64, words: &str)
         format!("run-{name}-{size}"),
         format!("run-{name}-{size}-{step}"),
     );
+    // Each run would measure anew which methods are the fastest, and bits differ between methods.
+    let words = format!("{words} --no-tune");
     job(size, folder, &format!("train {words} --out {whole}"));
     let every = format!("--checkpoint-every {step} --keep 99");
     job(
@@ -129,10 +131,7 @@ fn models() {
             2,
             "mlp train.h5 --test few.h5 --keep-best --early-stop 3 --eval-every 2",
         ),
-        (
-            2,
-            "lenet train.h5 --threads 2 --augment tilt,crop --no-tune",
-        ),
+        (2, "lenet train.h5 --threads 2 --augment tilt,crop"),
         (
             2,
             "flowers few.h5 --test few.h5 --eval-every 4 --normalize --validation 0.3",
@@ -216,6 +215,9 @@ fn metrics() {
     }
 }
 
+/// Slow enough that several checkpoints are written before a run is over, also where disks are slow.
+const SLOW: &str = "--inject slow:0:400 --inject slow:1:400 --inject slow:2:400";
+
 fn asynchronous() {
     let folder = folder();
     for (name, exchange) in [
@@ -232,7 +234,7 @@ fn asynchronous() {
         ("backup", "--aggregate 2-of-3 --optimizer adam --lr 0.01"),
     ] {
         let words = format!(
-            "train softmax train.h5 --test test.h5 --steps 96 --global-batch 75 {exchange} --checkpoint-every 12 --keep 99 --out {name}"
+            "train softmax train.h5 --test test.h5 --steps 96 --global-batch 75 {exchange} --checkpoint-every 12 --keep 99 --out {name} {SLOW}"
         );
         job(3, folder.path(), &words);
         let run = folder.path().join(name);
