@@ -257,7 +257,7 @@ fn pixels() {
         floats(&at(name), 30, &[(4 * theirs + 2, value)]);
         let pixel = format!("sample {theirs} has a pixel that is {value}");
         let place = "(channel 0, row 1, column 0)";
-        let says = [name, &pixel, place];
+        let says = [name, &pixel, place, "rank 2"];
         let args = format!("train softmax {name} --batch 10 --out run");
         broke_off(folder.path(), THREE, (&args, 1, &says), true);
         let args = format!("{args} --exchange one-sided");
