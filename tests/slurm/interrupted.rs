@@ -37,10 +37,11 @@ const RANKS: usize = 4;
 /// Longest that a job may take to get further, and to be queued again and end.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Stands for the program: takes `TIMES` as long on the first `SLOW` starts of a job, so that it does not end before it is disturbed.
+/// Stands for the program: on the first `SLOW` starts of a job its 400 steps take a quarter of a minute, so that none ends before it is
+/// disturbed.
 const SLOWLY: &str = "#!/bin/sh
 if [ \"${SLURM_RESTART_COUNT:-0}\" -lt \"$SLOW\" ]; then
-    set -- \"$@\" --inject \"slow:0:$TIMES\"
+    set -- \"$@\" --inject \"slow:0:2000\"
 fi
 exec target/release/phalanx \"$@\"
 ";
@@ -84,13 +85,8 @@ struct Disturbed<'a> {
 }
 
 impl<'a> Disturbed<'a> {
-    /// Submits one that is `slow` on its first starts, and then so many times; its folder is `name-launcher`, `words` are for sbatch.
-    fn new(
-        cluster: &'a Cluster,
-        (name, launcher): (&str, &str),
-        slow: (&str, &str),
-        words: &str,
-    ) -> Self {
+    /// Submits one whose first starts, so many, are `slow`; its folder is `name-launcher`, `words` are for sbatch.
+    fn new(cluster: &'a Cluster, (name, launcher): (&str, &str), slow: &str, words: &str) -> Self {
         let program = cluster.home().join("slowly");
         fs::write(&program, SLOWLY).unwrap();
         open(&program);
@@ -99,8 +95,7 @@ impl<'a> Disturbed<'a> {
             ("RUN", folder.as_str()),
             ("LAUNCHER", launcher),
             ("PHALANX", "./slowly"),
-            ("SLOW", slow.0),
-            ("TIMES", slow.1),
+            ("SLOW", slow),
         ];
         Self {
             cluster,
@@ -160,7 +155,7 @@ impl<'a> Disturbed<'a> {
 fn preempted(cluster: &Cluster) {
     let runs = [("mpirun", "n1,n2"), ("srun", "n1,n3")].map(|(launcher, nodes)| {
         let words = format!("--nodelist={nodes}");
-        Disturbed::new(cluster, ("preempted", launcher), ("2", "1000"), &words)
+        Disturbed::new(cluster, ("preempted", launcher), "2", &words)
     });
     for (times, signal) in [
         (1, "SlurmctldParameters=preempt_send_user_signal\n"),
@@ -179,7 +174,7 @@ fn preempted(cluster: &Cluster) {
 /// Slurm looks at time limits every 30 s: the signal may come that much earlier than asked for.
 fn out_of_time(cluster: &Cluster) {
     let words = "--time=1 --signal=B:USR1@45";
-    let run = Disturbed::new(cluster, ("late", "mpirun"), ("1", "2000"), words);
+    let run = Disturbed::new(cluster, ("late", "mpirun"), "1", words);
     run.queued_again(1);
     assert_eq!(run.job.says("USR1: the end is near"), 1);
     run.ends_as_alone(2);
@@ -188,7 +183,7 @@ fn out_of_time(cluster: &Cluster) {
 fn lost_node(cluster: &Cluster) {
     let runs = ["mpirun", "srun"].map(|launcher| {
         let words = "--nodelist=n1,n2";
-        Disturbed::new(cluster, ("lost", launcher), ("1", "200"), words)
+        Disturbed::new(cluster, ("lost", launcher), "1", words)
     });
     runs.iter().for_each(Disturbed::gets_further);
     cluster.crash(2);
@@ -202,7 +197,7 @@ fn lost_node(cluster: &Cluster) {
 
 fn cancelled(cluster: &Cluster) {
     let runs = ["mpirun", "srun"]
-        .map(|launcher| Disturbed::new(cluster, ("cancelled", launcher), ("1", "200"), ""));
+        .map(|launcher| Disturbed::new(cluster, ("cancelled", launcher), "1", ""));
     for run in runs {
         run.gets_further();
         let before = run.newest();
