@@ -64,21 +64,20 @@ impl Stored {
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
         let file = h5::File::open(path)?;
-        let name = match name {
-            Some(name) => name.to_owned(),
-            None => only(path, &file)?,
-        };
-        if name.trim_start_matches('/') == TABLE
-            && let Some((shape, cell, blocks)) = blocks::joined(path, &file)?
-        {
+        let meant = name.is_none_or(|name| name.trim_start_matches('/') == TABLE);
+        if meant && let Some((shape, cell, blocks)) = blocks::joined(path, &file)? {
             return Ok(Self {
                 path: path.to_path_buf(),
-                name,
+                name: TABLE.into(),
                 shape,
                 cell,
                 way: Way::Plain(blocks),
             });
         }
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => only(path, &file)?,
+        };
         let table = file.any_table(&name)?;
         let (shape, cell) = check(path, &name, &table)?;
         let way = match blocks::find(path, &table, (shape, cell))? {

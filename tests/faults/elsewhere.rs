@@ -50,7 +50,7 @@ fn begun(bench: &Bench) -> (std::process::Child, Vec<u32>) {
 pub fn stopped(amount: Amount) -> Outcome {
     let bench = Bench::of(
         3,
-        "--steps 800 --checkpoint-every 20 --keep 2 --stall-timeout 3",
+        "--steps 800 --checkpoint-every 20 --keep 2 --stall-timeout 10",
     );
     let mut outcome = Outcome::default();
     let times = if amount == Amount::All { 6 } else { 1 };

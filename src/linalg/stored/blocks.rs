@@ -75,9 +75,14 @@ pub(super) fn joined(path: &Path, file: &h5::File) -> Result<Option<Joined>> {
         return Ok(None);
     }
     let table = file.table(BLOCKS)?;
+    let wrong = |problem: String| Error::file(path, problem, LOST);
     let count = match table.shape()[..] {
-        [count, WIDTH] if count > 0 && table.holds::<u64>() => count,
-        _ => return Ok(None),
+        [count, WIDTH] => count,
+        ref other => {
+            return Err(wrong(format!(
+                "`{BLOCKS}` is {other:?}, not of {WIDTH} columns"
+            )));
+        }
     };
     let numbers: Vec<u64> = table.read(0..count)?;
     let (rows, _) = numbers.as_chunks();
@@ -88,8 +93,10 @@ pub(super) fn joined(path: &Path, file: &h5::File) -> Result<Option<Joined>> {
     let area = |area: u128, part: &Part| area.saturating_add(part.area());
     let all = shape.0 as u128 * shape.1 as u128;
     if all == 0 || parts.iter().fold(0, area) != all || overlap(&parts) {
-        let problem = format!("`{BLOCKS}` does not describe {} × {}", shape.0, shape.1);
-        return Err(Error::file(path, problem, LOST));
+        return Err(wrong(format!(
+            "`{BLOCKS}` does not describe {} × {}",
+            shape.0, shape.1
+        )));
     }
     let (mut files, mut cells) = (HashMap::new(), None);
     let block = |part: Part| {
