@@ -7,7 +7,7 @@ use crate::job::{LIMIT, csv, folder, good, job, toml};
 use crate::launch::{phalanx, run};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 8] = [
+pub const JOBS: [(&str, fn()); 9] = [
     (
         "a resumed run ends in the bits of the uninterrupted one, with every optimizer and exchange",
         optimizers,
@@ -15,6 +15,10 @@ pub const JOBS: [(&str, fn()); 8] = [
     (
         "a resumed run ends in the same bits with every model and option",
         models,
+    ),
+    (
+        "a resumed run keeps to the methods that were measured when it began",
+        measured,
     ),
     (
         "a reproducible run is resumed on another number of ranks with the same bits",
@@ -150,6 +154,24 @@ fn models() {
         "softmax train.h5 --global-batch 100 --epochs 4 --grow-batch noise --batch-limit 400";
     compare(folder.path(), (2, 2), 30, words);
     compare(folder.path(), (3, 3), 33, words);
+}
+
+fn measured() {
+    let folder = folder();
+    let path = folder.path();
+    let words = "train lenet train.h5 --global-batch 60 --steps 12 --optimizer momentum --lr 0.01";
+    job(
+        2,
+        path,
+        &format!("{words} --out run --checkpoint-every 4 --keep 99"),
+    );
+    let chosen = || toml(path.join("run/settings.toml"))["resolved"]["methods"].clone();
+    let (expected, methods) = (checksum(path, "run"), chosen());
+    for step in [8, 4] {
+        job(2, path, &format!("train --resume run:{step}"));
+        assert_eq!(chosen(), methods);
+        assert_eq!(checksum(path, "run"), expected, "from step {step}");
+    }
 }
 
 fn other_ranks() {
