@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use super::rule::Move;
-use crate::backend::cpu::{Cell, LANES, read_cells, write_cells};
+use crate::backend::cpu::{Cell, LANES, Lanes};
 
 /// Reads the floats of a feature.
 #[inline(always)]
@@ -21,140 +21,109 @@ pub(super) fn store<const W: usize>(cell: &Cell<W>, state: [f32; W]) {
 
 /// Reads cells and writes them as they are, by the same moves as learning does.
 #[inline(always)]
-pub(super) fn touch<const W: usize>(cells: &[&Cell<W>]) {
-    let (full, rest) = cells.as_chunks();
-    full.iter()
-        .for_each(|cells| write_cells(cells, &read_cells(cells)));
-    rest.iter().for_each(|cell| store(cell, load(cell)));
+pub(super) fn touch<const W: usize>(lanes: impl Lanes, cells: &[&Cell<W>]) {
+    for cells in cells.as_chunks().0 {
+        lanes.write(cells, lanes.read(cells));
+    }
 }
 
 /// The features of a row as they were read.
-pub(super) struct Known<const W: usize> {
-    lanes: Vec<[Lanes<W>; BOTH]>,
+pub(super) struct Known<L: Lanes, const W: usize> {
+    lanes: L,
+    parts: Vec<Part<L::Floats, W>>,
 }
 
 /// Some of them: what was read of each, float by float, and what follows from it.
 #[derive(Clone, Copy)]
-#[repr(align(16))]
-struct Lanes<const W: usize> {
-    states: [[f32; LANES]; W],
-    weights: [f32; LANES],
-    values: [f32; LANES],
+struct Part<F, const W: usize> {
+    states: [F; W],
+    weights: F,
+    values: F,
 }
 
-/// Lanes at a time, whose sums do not wait for each other.
-const BOTH: usize = 2;
-/// Cells that a row's are filled up to a multiple of.
-pub(super) const FULL: usize = BOTH * LANES;
+/// Values of a part of which the first 0, 1, 2 … have a feature, whose value is 1.
+const ONES: [[f32; LANES]; LANES + 1] = {
+    let mut all = [[0.0; LANES]; LANES + 1];
+    let mut count = 1;
+    while count <= LANES {
+        all[count] = all[count - 1];
+        all[count][count - 1] = 1.0;
+        count += 1;
+    }
+    all
+};
 
-/// Values of lanes of which the first 0, 1, 2 … have a feature, whose value is 1.
-const ONES: [[f32; LANES]; LANES + 1] = [
-    [0.0; LANES],
-    [1.0, 0.0, 0.0, 0.0],
-    [1.0, 1.0, 0.0, 0.0],
-    [1.0, 1.0, 1.0, 0.0],
-    [1.0; LANES],
-];
-
-impl<const W: usize> Known<W> {
-    pub(super) fn new() -> Self {
-        Self { lanes: Vec::new() }
+impl<L: Lanes, const W: usize> Known<L, W> {
+    pub(super) fn new(lanes: L) -> Self {
+        Self {
+            lanes,
+            parts: Vec::new(),
+        }
     }
 
     /// Reads the features of a row, and gives its logit without the bias. Behind the `count` cells of features there are
-    /// others, up to a multiple of [`FULL`], that count as nothing.
+    /// others, up to a multiple of [`LANES`], that count as nothing. `meanwhile` is called for each part.
     #[inline(always)]
     pub(super) fn load<M: Move<W>>(
         &mut self,
         rule: M,
         cells: &[&Cell<W>],
         (values, count): (Option<&[f32]>, usize),
+        mut meanwhile: impl FnMut(),
     ) -> f32 {
-        let cells = cells.as_chunks().0.as_chunks::<BOTH>().0;
-        if self.lanes.len() < cells.len() {
-            self.lanes.resize(cells.len(), [Lanes::none(); BOTH]);
+        let (lanes, cells) = (self.lanes, cells.as_chunks().0);
+        if self.parts.len() < cells.len() {
+            let zero = lanes.splat(0.0);
+            let none = Part {
+                states: [zero; W],
+                weights: zero,
+                values: zero,
+            };
+            self.parts.resize(cells.len(), none);
         }
-        let mut left = count;
-        let mut sums = [[0.0; LANES]; BOTH];
-        for (lanes, cells) in self.lanes.iter_mut().zip(cells) {
-            for half in 0..BOTH {
-                let few = left.min(LANES);
-                let given = match values {
-                    None => ONES[few],
-                    Some(values) => given(&values[count - left..][..few]),
-                };
-                left -= few;
-                lanes[half].read(rule, &cells[half], given);
-                for i in 0..LANES {
-                    sums[half][i] += lanes[half].weights[i] * lanes[half].values[i];
-                }
-            }
+        let (mut left, mut sums) = (count, lanes.splat(0.0));
+        for (part, cells) in self.parts.iter_mut().zip(cells) {
+            let few = left.min(LANES);
+            let values = match values {
+                None => ONES[few],
+                Some(values) => given(&values[count - left..][..few]),
+            };
+            left -= few;
+            part.values = lanes.of(values);
+            part.states = lanes.read(cells);
+            part.weights = rule.weights(lanes, part.states);
+            sums = lanes.add(sums, lanes.mul(part.weights, part.values));
+            meanwhile();
         }
-        let [[a, b, c, d], [e, f, g, h]] = sums;
-        ((a + e) + (c + g)) + ((b + f) + (d + h))
+        lanes.sum(sums)
     }
 
-    /// Moves the features by the row's `slope`.
+    /// Moves the features by the row's `slope`; `meanwhile` as in `load`.
     #[inline(always)]
-    pub(super) fn store<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>], slope: f32) {
-        let cells = cells.as_chunks().0.as_chunks::<BOTH>().0;
-        for (lanes, cells) in self.lanes.iter().zip(cells) {
-            for half in 0..BOTH {
-                lanes[half].write(rule, &cells[half], slope);
-            }
+    pub(super) fn store<M: Move<W>>(
+        &mut self,
+        rule: M,
+        cells: &[&Cell<W>],
+        slope: f32,
+        mut meanwhile: impl FnMut(),
+    ) {
+        let lanes = self.lanes;
+        let slopes = lanes.splat(slope);
+        for (part, cells) in self.parts.iter().zip(cells.as_chunks().0) {
+            let both = (part.weights, lanes.mul(part.values, slopes));
+            lanes.write(cells, rule.moves(lanes, part.states, both));
+            meanwhile();
         }
     }
 
     /// Replaces the weight of the feature that was read from the cell at `at`, and gives by how much that changes the logit.
     pub(super) fn replace(&mut self, at: usize, weight: f32) -> f32 {
-        let lanes = &mut self.lanes[at / FULL][at % FULL / LANES];
-        let i = at % LANES;
-        (weight - std::mem::replace(&mut lanes.weights[i], weight)) * lanes.values[i]
+        let part = &mut self.parts[at / LANES];
+        let (mut weights, i) = (self.lanes.each(part.weights), at % LANES);
+        let change = weight - std::mem::replace(&mut weights[i], weight);
+        part.weights = self.lanes.of(weights);
+        change * self.lanes.each(part.values)[i]
     }
-}
-
-// Loops here are plain ones over indices: the arrays' own methods are left as calls in functions as large as these are
-// inlined into.
-impl<const W: usize> Lanes<W> {
-    fn none() -> Self {
-        Self {
-            states: [[0.0; LANES]; W],
-            weights: [0.0; LANES],
-            values: [0.0; LANES],
-        }
-    }
-
-    #[inline(always)]
-    fn read<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>; LANES], values: [f32; LANES]) {
-        let states = read_cells(cells);
-        for i in 0..LANES {
-            self.weights[i] = rule.weight(column(&states, i));
-        }
-        (self.states, self.values) = (states, values);
-    }
-
-    #[inline(always)]
-    fn write<M: Move<W>>(&self, rule: M, cells: &[&Cell<W>; LANES], slope: f32) {
-        let mut states = self.states;
-        for i in 0..LANES {
-            let gradient = self.values[i] * slope;
-            let state = rule.moved(column(&self.states, i), self.weights[i], gradient);
-            for j in 0..W {
-                states[j][i] = state[j];
-            }
-        }
-        write_cells(cells, &states);
-    }
-}
-
-/// The floats of one feature.
-#[inline(always)]
-fn column<const W: usize>(states: &[[f32; LANES]; W], i: usize) -> [f32; W] {
-    let mut state = [0.0; W];
-    for j in 0..W {
-        state[j] = states[j][i];
-    }
-    state
 }
 
 /// Values as they are given, and zeros behind them.

@@ -14,12 +14,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
-use super::hot::{Copies, HotFeatures};
-use super::known::{FULL, Known, load, store, touch};
+use super::hot::{Copies, HotFeatures, Table};
+use super::known::{Known, load, store, touch};
 use super::logistic::{Noted, slope};
 use super::rule::Move;
 use crate::Result;
-use crate::backend::cpu::{Cell, Work as Wide, prefetch_line, wide};
+use crate::backend::cpu::{Cell, LANES, LaneWork, Lanes, in_lanes, prefetch_line};
 use crate::comm::{Comm, Shared, block};
 use crate::data::rows::{Row, RowSet};
 use crate::exchange::{Clock, Conduct};
@@ -28,6 +28,8 @@ use crate::train::readable;
 
 /// Rows that lie between asking for a row's features and learning from it.
 const AHEAD: usize = 8;
+/// Features that are asked for at once: half of those that are read and written meanwhile, which is done in two turns.
+const AT_ONCE: usize = LANES / 2;
 /// The most rows from one merge of copies to the next.
 const PERIOD: usize = 512;
 /// Merges of very hot copies for one of the others, which rows move that many times as seldom.
@@ -64,7 +66,7 @@ struct Places<'a, const W: usize> {
     cold: &'a [Cell<W>],
     /// The bias, and hot features behind it.
     copies: &'a [Cell<W>],
-    hot: &'a HotFeatures,
+    hot: Table<'a>,
 }
 
 impl<'a, const W: usize> Places<'a, W> {
@@ -78,26 +80,106 @@ impl<'a, const W: usize> Places<'a, W> {
     }
 }
 
-/// A row whose features have been asked for.
+/// A row whose features are asked for.
 struct Asked<'a, const W: usize> {
     row: Row<'a>,
-    /// Where they are, and behind them the spare one, up to a multiple of [`FULL`].
+    /// Where they are, and behind them the spare one, up to a multiple of [`LANES`].
     cells: Vec<&'a Cell<W>>,
     /// Which of the cells are copies, where a rule tells these from others.
     copied: Vec<bool>,
 }
 
-/// Learning from all rows of `work`, in order, compiled for the widest vectors that there are.
+impl<'a, const W: usize> Asked<'a, W> {
+    const NO_ROW: Row<'static> = Row {
+        indices: &[],
+        values: None,
+        label: false,
+    };
+
+    fn nothing() -> Self {
+        Self {
+            row: Self::NO_ROW,
+            cells: Vec::new(),
+            copied: Vec::new(),
+        }
+    }
+}
+
+/// Asks for the features of a row, some at a time: between them there is something to compute, while memory answers.
+struct Asker<'a, 'b, const W: usize> {
+    places: Places<'a, W>,
+    asked: &'b mut Asked<'a, W>,
+    /// Features asked for so far.
+    next: usize,
+    /// Whether copies are told from others.
+    tells: bool,
+    /// A feature that is none.
+    bad: Option<u32>,
+}
+
+impl<'a, 'b, const W: usize> Asker<'a, 'b, W> {
+    /// Begins with a row; without one there is nothing to ask for.
+    #[inline(always)]
+    fn new(
+        places: Places<'a, W>,
+        asked: &'b mut Asked<'a, W>,
+        row: Option<Row<'a>>,
+        (spare, tells): (&'a Cell<W>, bool),
+    ) -> Self {
+        asked.row = row.unwrap_or(Asked::<W>::NO_ROW);
+        let count = asked.row.indices.len();
+        asked.cells.clear();
+        asked.cells.resize(count.next_multiple_of(LANES), spare);
+        asked.copied.clear();
+        Self {
+            places,
+            asked,
+            next: 0,
+            tells,
+            bad: None,
+        }
+    }
+
+    /// Asks for so many more.
+    #[inline(always)]
+    fn some(&mut self, count: usize) {
+        let indices = self.asked.row.indices;
+        let begin = self.next;
+        let end = begin + count.min(indices.len() - begin);
+        let cells = &mut self.asked.cells[begin..end];
+        for (place, &feature) in cells.iter_mut().zip(&indices[begin..end]) {
+            let Some((cell, copied)) = self.places.cell(feature) else {
+                self.bad = Some(feature);
+                continue;
+            };
+            prefetch_line(cell);
+            *place = cell;
+            if self.tells {
+                self.asked.copied.push(copied);
+            }
+        }
+        self.next = end;
+    }
+
+    /// Asks for all that are left; gives one that is none.
+    #[inline(always)]
+    fn rest(mut self) -> Option<u32> {
+        self.some(usize::MAX);
+        self.bad
+    }
+}
+
+/// Learning from all rows of `work`, in order, compiled for the vectors that there are.
 struct Learning<'a, 'c, M, const W: usize> {
     near: &'a Near<'c, M, W>,
     work: &'a Work<'a>,
     tally: &'a mut Result<Tally>,
 }
 
-impl<M: Move<W>, const W: usize> Wide for Learning<'_, '_, M, W> {
+impl<M: Move<W>, const W: usize> LaneWork for Learning<'_, '_, M, W> {
     #[inline(always)]
-    fn run(self) {
-        *self.tally = self.near.learn_all(self.work);
+    fn run(self, lanes: impl Lanes) {
+        *self.tally = self.near.learn_all(lanes, self.work);
     }
 }
 
@@ -108,12 +190,12 @@ struct Touching<'a, 'c, M, const W: usize> {
     work: &'a Work<'a>,
 }
 
-impl<M: Move<W>, const W: usize> Wide for Touching<'_, '_, M, W> {
+impl<M: Move<W>, const W: usize> LaneWork for Touching<'_, '_, M, W> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, lanes: impl Lanes) {
         // A row that cannot be learnt from is found when it is.
-        let _ = self.near.walk(self.work, |_, asked| {
-            touch(&asked.cells[..asked.row.indices.len()]);
+        let _ = self.near.walk(self.work, |_, asked, _| {
+            touch(lanes, &asked.cells);
             Ok(())
         });
     }
@@ -211,70 +293,48 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         Places {
             cold: self.cold(),
             copies: self.copies.cells(),
-            hot: &self.hot,
+            hot: self.hot.table(),
         }
     }
 
-    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for.
+    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for; each with what
+    /// asks for those of another row, which is to be done in between.
     #[inline(always)]
     fn walk<'a>(
         &'a self,
         work: &'a Work,
-        mut visit: impl FnMut(usize, &Asked<'a, W>) -> Result<()>,
+        mut visit: impl FnMut(usize, &Asked<'a, W>, &mut Asker<'a, '_, W>) -> Result<()>,
     ) -> Result<()> {
+        let (places, tells) = (self.places(), (&self.spare, M::TIME.is_some()));
         let mut rows = work.rows.iter(work.set);
-        let mut ring: Vec<Asked<W>> = Vec::with_capacity(AHEAD);
-        for number in 0..work.rows.len().min(AHEAD) {
-            let mut asked = Asked {
-                row: rows.next().expect("so many are there"),
-                cells: Vec::new(),
-                copied: Vec::new(),
-            };
-            self.ask(work, number, &mut asked)?;
-            ring.push(asked);
+        let mut ring: [Asked<W>; AHEAD + 1] = std::array::from_fn(|_| Asked::nothing());
+        let refuse = |number: usize, bad: Option<u32>| match bad {
+            None => Ok(()),
+            Some(feature) => {
+                let row = work.rows.number(number);
+                Err(no_such_feature(work.set, row, feature))
+            }
+        };
+        for (number, asked) in ring[..AHEAD].iter_mut().enumerate() {
+            refuse(number, Asker::new(places, asked, rows.next(), tells).rest())?;
         }
         for number in 0..work.rows.len() {
-            let asked = &mut ring[number % AHEAD];
-            visit(number, asked)?;
-            if let Some(row) = rows.next() {
-                asked.row = row;
-                self.ask(work, number + AHEAD, asked)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for the features of a row.
-    #[inline(always)]
-    fn ask<'a>(&'a self, work: &Work, number: usize, asked: &mut Asked<'a, W>) -> Result<()> {
-        let indices = asked.row.indices;
-        let places = self.places();
-        asked.cells.clear();
-        asked
-            .cells
-            .resize(indices.len().next_multiple_of(FULL), &self.spare);
-        asked.copied.clear();
-        for (place, &feature) in asked.cells.iter_mut().zip(indices) {
-            let Some((cell, copied)) = places.cell(feature) else {
-                let row = work.rows.number(number);
-                return Err(no_such_feature(work.set, row, feature));
-            };
-            prefetch_line(cell);
-            *place = cell;
-            if M::TIME.is_some() {
-                asked.copied.push(copied);
-            }
+            let both = [number % ring.len(), (number + AHEAD) % ring.len()];
+            let [now, later] = ring.get_disjoint_mut(both).expect("they are two");
+            let mut asker = Asker::new(places, later, rows.next(), tells);
+            visit(number, now, &mut asker)?;
+            refuse(number + AHEAD, asker.rest())?;
         }
         Ok(())
     }
 
     /// Learns from all rows of `work`, in order.
     #[inline(always)]
-    fn learn_all(&self, work: &Work) -> Result<Tally> {
+    fn learn_all(&self, lanes: impl Lanes, work: &Work) -> Result<Tally> {
         let (mut tally, mut noted) = (Tally::default(), Noted::default());
-        let (mut known, several) = (Known::new(), self.comm.size() > 1);
-        self.walk(work, |number, asked| {
-            let logit = self.learn(work, asked, &mut known);
+        let (mut known, several) = (Known::new(lanes), self.comm.size() > 1);
+        self.walk(work, |number, asked, asker| {
+            let logit = self.learn(work, asked, &mut known, || asker.some(AT_ONCE));
             if !logit.is_finite() {
                 return Err(no_number(work, work.rows.number(number), logit));
             }
@@ -291,14 +351,21 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         Ok(tally)
     }
 
-    /// Learns from a row unless its logit, which it gives, is no finite number.
+    /// Learns from a row unless its logit, which it gives, is no finite number; `meanwhile` is called in between.
     #[inline(always)]
-    fn learn(&self, work: &Work, asked: &Asked<W>, known: &mut Known<W>) -> f32 {
+    fn learn(
+        &self,
+        work: &Work,
+        asked: &Asked<W>,
+        known: &mut Known<impl Lanes, W>,
+        mut meanwhile: impl FnMut(),
+    ) -> f32 {
         let (rule, own) = (self.rule, self.own_rule());
         let bias = &self.copies.cells()[0];
         let (row, cells) = (asked.row, &asked.cells[..]);
         let offset = own.weight(load(bias));
-        let mut logit = offset + known.load(rule, cells, (row.values, row.indices.len()));
+        let given = (row.values, row.indices.len());
+        let mut logit = offset + known.load(rule, cells, given, &mut meanwhile);
         // A pull to zero has another time for copies.
         let copies = asked.copied.iter().enumerate();
         let copies = copies.filter(|(_, copied)| **copied);
@@ -309,7 +376,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             return logit;
         }
         let slope = work.classes.of(row.label) * slope(logit, row.label);
-        known.store(rule, cells, slope);
+        known.store(rule, cells, slope, meanwhile);
         for (at, _) in copies {
             let time = M::TIME.expect("only such rules tell copies from others");
             cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
@@ -361,7 +428,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     fn learn(&mut self, work: &Work) -> Result<Tally> {
         self.rule = self.rule.at(work.lr, work.time);
         let mut tally = Ok(Tally::default());
-        wide(Learning {
+        in_lanes(Learning {
             near: self,
             work,
             tally: &mut tally,
@@ -371,7 +438,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     }
 
     fn touch(&mut self, work: &Work) -> bool {
-        wide(Touching { near: self, work });
+        in_lanes(Touching { near: self, work });
         true
     }
 
