@@ -1,4 +1,6 @@
 //! The arithmetic of one row whose features are cells of shared memory: read, computed on in vectors, written.
+// Lanes are indexed: iterators would hide which is which.
+#![allow(clippy::needless_range_loop)]
 
 use std::sync::atomic::Ordering;
 

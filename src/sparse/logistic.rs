@@ -1,4 +1,6 @@
 //! The logistic loss of one row.
+// Lanes are indexed: iterators would hide which is which.
+#![allow(clippy::needless_range_loop)]
 
 use crate::backend::cpu::{exp, ln_1p};
 use crate::nn::Tally;

@@ -225,7 +225,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             },
             hot,
             pages: String::new(),
-            clock: Clock::new(comm, bound)?,
+            clock: Clock::new(comm, bound, 0)?,
             rule,
             own_time: 0.0,
             spare: std::array::from_fn(|_| AtomicU32::new(0)),

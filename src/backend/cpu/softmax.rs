@@ -1,9 +1,11 @@
 //! Softmax with cross-entropy over `z: (n, classes)`; safe for logits of any finite size.
 
+use serde::{Deserialize, Serialize};
+
 use super::{exp, wide};
 
 /// What a batch of predictions adds up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Sum of the losses.
     pub loss: f64,
