@@ -4,8 +4,10 @@
 
 use std::sync::atomic::Ordering;
 
+use super::asked::Asked;
 use super::rule::Move;
 use crate::backend::cpu::{Cell, LANES, Lanes};
+use crate::data::rows::Row;
 
 /// Reads the floats of a feature.
 #[inline(always)]
@@ -29,21 +31,96 @@ pub(super) fn touch<const W: usize>(lanes: impl Lanes, cells: &[&Cell<W>]) {
     }
 }
 
-/// The features of a row as they were read.
-pub(super) struct Known<L: Lanes, const W: usize> {
-    lanes: L,
-    parts: Vec<Part<L::Floats, W>>,
-}
-
-/// Some of them: what was read of each, float by float, and what follows from it.
+/// The rule at this moment, for features in common memory and for copies of a rank's own, whose time is another.
 #[derive(Clone, Copy)]
-struct Part<F, const W: usize> {
-    states: [F; W],
-    weights: F,
-    values: F,
+pub(super) struct Rules<M> {
+    pub(super) common: M,
+    pub(super) own: M,
 }
 
-/// Values of a part of which the first 0, 1, 2 … have a feature, whose value is 1.
+impl<M> Rules<M> {
+    /// The weights of the features from `at` on, of which `states` were read.
+    #[inline(always)]
+    fn weights<L: Lanes, const W: usize>(
+        self,
+        lanes: L,
+        states: [L::Floats; W],
+        copied: &[bool],
+        at: usize,
+    ) -> L::Floats
+    where
+        M: Move<W>,
+    {
+        let weights = self.common.weights(lanes, states);
+        if M::TIME.is_none() {
+            return weights;
+        }
+        let states = states.map(|floats| lanes.each(floats));
+        let mut weights = lanes.each(weights);
+        for i in 0..LANES {
+            if copied[at + i] {
+                weights[i] = self.own.weight(states.map(|floats| floats[i]));
+            }
+        }
+        lanes.of(weights)
+    }
+
+    /// The logit of a row without the bias, by its features as they are now; `meanwhile` is called for every few of them.
+    #[inline(always)]
+    pub(super) fn logit<const W: usize>(
+        self,
+        lanes: impl Lanes,
+        asked: &Asked<W>,
+        mut meanwhile: impl FnMut(),
+    ) -> f32
+    where
+        M: Move<W>,
+    {
+        let mut sums = lanes.splat(0.0);
+        for (i, cells) in asked.cells.as_chunks().0.iter().enumerate() {
+            let at = i * LANES;
+            let weights = self.weights(lanes, lanes.read(cells), &asked.copied, at);
+            let values = lanes.of(values(asked.row, at));
+            sums = lanes.add(sums, lanes.mul(weights, values));
+            meanwhile();
+        }
+        lanes.sum(sums)
+    }
+
+    /// Moves the features of a row, as they are now, by its `slope`; `meanwhile` as in `logit`. Where copies have a time, it is
+    /// `own_time`.
+    #[inline(always)]
+    pub(super) fn learn<const W: usize>(
+        self,
+        lanes: impl Lanes,
+        asked: &Asked<W>,
+        (slope, own_time): (f32, f32),
+        mut meanwhile: impl FnMut(),
+    ) where
+        M: Move<W>,
+    {
+        let slopes = lanes.splat(slope);
+        for (i, cells) in asked.cells.as_chunks().0.iter().enumerate() {
+            let at = i * LANES;
+            let states = lanes.read(cells);
+            let weights = self.weights(lanes, states, &asked.copied, at);
+            let gradients = lanes.mul(lanes.of(values(asked.row, at)), slopes);
+            lanes.write(
+                cells,
+                self.common.moves(lanes, states, (weights, gradients)),
+            );
+            if let Some(time) = M::TIME {
+                let copies = cells.iter().zip(&asked.copied[at..]);
+                for (cell, _) in copies.filter(|(_, copied)| **copied) {
+                    cell[time].store(own_time.to_bits(), Ordering::Relaxed);
+                }
+            }
+            meanwhile();
+        }
+    }
+}
+
+/// Values of which the first 0, 1, 2 … are 1.
 const ONES: [[f32; LANES]; LANES + 1] = {
     let mut all = [[0.0; LANES]; LANES + 1];
     let mut count = 1;
@@ -55,84 +132,15 @@ const ONES: [[f32; LANES]; LANES + 1] = {
     all
 };
 
-impl<L: Lanes, const W: usize> Known<L, W> {
-    pub(super) fn new(lanes: L) -> Self {
-        Self {
-            lanes,
-            parts: Vec::new(),
-        }
-    }
-
-    /// Reads the features of a row, and gives its logit without the bias. Behind the `count` cells of features there are
-    /// others, up to a multiple of [`LANES`], that count as nothing. `meanwhile` is called for each part.
-    #[inline(always)]
-    pub(super) fn load<M: Move<W>>(
-        &mut self,
-        rule: M,
-        cells: &[&Cell<W>],
-        (values, count): (Option<&[f32]>, usize),
-        mut meanwhile: impl FnMut(),
-    ) -> f32 {
-        let (lanes, cells) = (self.lanes, cells.as_chunks().0);
-        if self.parts.len() < cells.len() {
-            let zero = lanes.splat(0.0);
-            let none = Part {
-                states: [zero; W],
-                weights: zero,
-                values: zero,
-            };
-            self.parts.resize(cells.len(), none);
-        }
-        let (mut left, mut sums) = (count, lanes.splat(0.0));
-        for (part, cells) in self.parts.iter_mut().zip(cells) {
-            let few = left.min(LANES);
-            let values = match values {
-                None => ONES[few],
-                Some(values) => given(&values[count - left..][..few]),
-            };
-            left -= few;
-            part.values = lanes.of(values);
-            part.states = lanes.read(cells);
-            part.weights = rule.weights(lanes, part.states);
-            sums = lanes.add(sums, lanes.mul(part.weights, part.values));
-            meanwhile();
-        }
-        lanes.sum(sums)
-    }
-
-    /// Moves the features by the row's `slope`; `meanwhile` as in `load`.
-    #[inline(always)]
-    pub(super) fn store<M: Move<W>>(
-        &mut self,
-        rule: M,
-        cells: &[&Cell<W>],
-        slope: f32,
-        mut meanwhile: impl FnMut(),
-    ) {
-        let lanes = self.lanes;
-        let slopes = lanes.splat(slope);
-        for (part, cells) in self.parts.iter().zip(cells.as_chunks().0) {
-            let both = (part.weights, lanes.mul(part.values, slopes));
-            lanes.write(cells, rule.moves(lanes, part.states, both));
-            meanwhile();
-        }
-    }
-
-    /// Replaces the weight of the feature that was read from the cell at `at`, and gives by how much that changes the logit.
-    pub(super) fn replace(&mut self, at: usize, weight: f32) -> f32 {
-        let part = &mut self.parts[at / LANES];
-        let (mut weights, i) = (self.lanes.each(part.weights), at % LANES);
-        let change = weight - std::mem::replace(&mut weights[i], weight);
-        part.weights = self.lanes.of(weights);
-        change * self.lanes.each(part.values)[i]
-    }
-}
-
-/// Values as they are given, and zeros behind them.
+/// The values of a row's features from `at` on, and zeros behind the last.
 #[inline(always)]
-fn given(values: &[f32]) -> [f32; LANES] {
+fn values(row: Row, at: usize) -> [f32; LANES] {
+    let few = (row.indices.len() - at).min(LANES);
+    let Some(values) = row.values else {
+        return ONES[few];
+    };
     let mut all = [0.0; LANES];
-    for (all, value) in all.iter_mut().zip(values) {
+    for (all, value) in all.iter_mut().zip(&values[at..][..few]) {
         *all = *value;
     }
     all

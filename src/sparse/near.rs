@@ -1,27 +1,30 @@
 //! Asynchronous on one node: weights once in shared memory, read and written by every rank without locks, as in Hogwild!
 //! (Niu, Recht, Ré and Wright, 2011).
 //!
-//! Each row is learnt from at once. Its features' lines of memory are asked for some rows ahead. A plain load and a plain
-//! store make an update: of two at the same moment one may be lost, which rare features seldom meet. Features that are in many
-//! rows, and the bias, are moved in copies of each rank's own ([`Copies`]), which are added up exactly.
+//! Rows are learnt from one by one. A row's features' lines of memory are asked for some rows ahead, and its logit is computed
+//! while the row before is on its way through the exponential and the roots of its update: it does not know of that one update.
+//! The update itself is made to the features as they are then. A plain load and a plain store make it: of two at the same moment
+//! one may be lost, which rare features seldom meet. Features that are in many rows, and the bias, are moved in copies of each
+//! rank's own ([`Copies`]), which are added up exactly.
 //!
 //! Cost of a row: one line of memory for each feature that is neither hot nor in the cache; of a merge, 8·W bytes for each of
 //! up to 1024 hot features.
 
 use std::cell::Cell as Counter;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use super::asked::{Asked, Asker, Places};
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
-use super::hot::{Copies, HotFeatures, Table};
-use super::known::{Known, load, store, touch};
+use super::hot::{Copies, HotFeatures};
+use super::known::{Rules, load, store, touch};
 use super::logistic::{Noted, slope};
 use super::rule::Move;
 use crate::Result;
-use crate::backend::cpu::{Cell, LANES, LaneWork, Lanes, in_lanes, prefetch_line};
+use crate::backend::cpu::{Cell, LANES, LaneWork, Lanes, in_lanes};
 use crate::comm::{Comm, Shared, block};
-use crate::data::rows::{Row, RowSet};
+use crate::data::rows::RowSet;
 use crate::exchange::{Clock, Conduct};
 use crate::nn::Tally;
 use crate::train::readable;
@@ -60,115 +63,6 @@ pub(super) struct Near<'c, M, const W: usize> {
     period: Counter<usize>,
 }
 
-/// Where features are kept.
-#[derive(Clone, Copy)]
-struct Places<'a, const W: usize> {
-    cold: &'a [Cell<W>],
-    /// The bias, and hot features behind it.
-    copies: &'a [Cell<W>],
-    hot: Table<'a>,
-}
-
-impl<'a, const W: usize> Places<'a, W> {
-    /// Where a feature is kept, and whether that is a copy.
-    #[inline(always)]
-    fn cell(self, feature: u32) -> Option<(&'a Cell<W>, bool)> {
-        match self.hot.slot(feature) {
-            Some(slot) => Some((&self.copies[slot + 1], true)),
-            None => (self.cold.get(feature as usize)).map(|cell| (cell, false)),
-        }
-    }
-}
-
-/// A row whose features are asked for.
-struct Asked<'a, const W: usize> {
-    row: Row<'a>,
-    /// Where they are, and behind them the spare one, up to a multiple of [`LANES`].
-    cells: Vec<&'a Cell<W>>,
-    /// Which of the cells are copies, where a rule tells these from others.
-    copied: Vec<bool>,
-}
-
-impl<'a, const W: usize> Asked<'a, W> {
-    const NO_ROW: Row<'static> = Row {
-        indices: &[],
-        values: None,
-        label: false,
-    };
-
-    fn nothing() -> Self {
-        Self {
-            row: Self::NO_ROW,
-            cells: Vec::new(),
-            copied: Vec::new(),
-        }
-    }
-}
-
-/// Asks for the features of a row, some at a time: between them there is something to compute, while memory answers.
-struct Asker<'a, 'b, const W: usize> {
-    places: Places<'a, W>,
-    asked: &'b mut Asked<'a, W>,
-    /// Features asked for so far.
-    next: usize,
-    /// Whether copies are told from others.
-    tells: bool,
-    /// A feature that is none.
-    bad: Option<u32>,
-}
-
-impl<'a, 'b, const W: usize> Asker<'a, 'b, W> {
-    /// Begins with a row; without one there is nothing to ask for.
-    #[inline(always)]
-    fn new(
-        places: Places<'a, W>,
-        asked: &'b mut Asked<'a, W>,
-        row: Option<Row<'a>>,
-        (spare, tells): (&'a Cell<W>, bool),
-    ) -> Self {
-        asked.row = row.unwrap_or(Asked::<W>::NO_ROW);
-        let count = asked.row.indices.len();
-        asked.cells.clear();
-        asked.cells.resize(count.next_multiple_of(LANES), spare);
-        asked.copied.clear();
-        Self {
-            places,
-            asked,
-            next: 0,
-            tells,
-            bad: None,
-        }
-    }
-
-    /// Asks for so many more.
-    #[inline(always)]
-    fn some(&mut self, count: usize) {
-        let indices = self.asked.row.indices;
-        let begin = self.next;
-        let end = begin + count.min(indices.len() - begin);
-        let cells = &mut self.asked.cells[begin..end];
-        for (place, &feature) in cells.iter_mut().zip(&indices[begin..end]) {
-            let Some((cell, copied)) = self.places.cell(feature) else {
-                self.bad = Some(feature);
-                continue;
-            };
-            prefetch_line(cell);
-            *place = cell;
-            if self.tells {
-                self.asked.copied.push(copied);
-            }
-        }
-        self.next = end;
-    }
-
-    /// Asks for all that are left; gives one that is none.
-    #[inline(always)]
-    fn rest(mut self) -> Option<u32> {
-        self.some(usize::MAX);
-        self.bad
-    }
-}
-
 /// Learning from all rows of `work`, in order, compiled for the vectors that there are.
 struct Learning<'a, 'c, M, const W: usize> {
     near: &'a Near<'c, M, W>,
@@ -194,8 +88,8 @@ impl<M: Move<W>, const W: usize> LaneWork for Touching<'_, '_, M, W> {
     #[inline(always)]
     fn run(self, lanes: impl Lanes) {
         // A row that cannot be learnt from is found when it is.
-        let _ = self.near.walk(self.work, |_, asked, _| {
-            touch(lanes, &asked.cells);
+        let _ = self.near.walk(self.work, |_, [_, now], _| {
+            touch(lanes, &now.cells);
             Ok(())
         });
     }
@@ -294,20 +188,23 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             cold: self.cold(),
             copies: self.copies.cells(),
             hot: self.hot.table(),
+            spare: &self.spare,
+            tells: M::TIME.is_some(),
         }
     }
 
-    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for; each with what
-    /// asks for those of another row, which is to be done in between.
+    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for; each with the row
+    /// before it, and with what asks for the features of another row, which is to be done in between. Behind the last row comes
+    /// one without features.
     #[inline(always)]
     fn walk<'a>(
         &'a self,
         work: &'a Work,
-        mut visit: impl FnMut(usize, &Asked<'a, W>, &mut Asker<'a, '_, W>) -> Result<()>,
+        mut visit: impl FnMut(usize, [&Asked<'a, W>; 2], &mut Asker<'a, '_, W>) -> Result<()>,
     ) -> Result<()> {
-        let (places, tells) = (self.places(), (&self.spare, M::TIME.is_some()));
+        let places = self.places();
         let mut rows = work.rows.iter(work.set);
-        let mut ring: [Asked<W>; AHEAD + 1] = std::array::from_fn(|_| Asked::nothing());
+        let mut ring: [Asked<W>; AHEAD + 2] = std::array::from_fn(|_| Asked::nothing());
         let refuse = |number: usize, bad: Option<u32>| match bad {
             None => Ok(()),
             Some(feature) => {
@@ -316,13 +213,14 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             }
         };
         for (number, asked) in ring[..AHEAD].iter_mut().enumerate() {
-            refuse(number, Asker::new(places, asked, rows.next(), tells).rest())?;
+            refuse(number, Asker::new(places, asked, rows.next()).rest())?;
         }
-        for number in 0..work.rows.len() {
-            let both = [number % ring.len(), (number + AHEAD) % ring.len()];
-            let [now, later] = ring.get_disjoint_mut(both).expect("they are two");
-            let mut asker = Asker::new(places, later, rows.next(), tells);
-            visit(number, now, &mut asker)?;
+        for number in 0..=work.rows.len() {
+            let three = [number + AHEAD + 1, number, number + AHEAD];
+            let three = three.map(|number| number % (AHEAD + 2));
+            let [before, now, later] = ring.get_disjoint_mut(three).expect("they are three");
+            let mut asker = Asker::new(places, later, rows.next());
+            visit(number, [before, now], &mut asker)?;
             refuse(number + AHEAD, asker.rest())?;
         }
         Ok(())
@@ -332,57 +230,38 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
     #[inline(always)]
     fn learn_all(&self, lanes: impl Lanes, work: &Work) -> Result<Tally> {
         let (mut tally, mut noted) = (Tally::default(), Noted::default());
-        let (mut known, several) = (Known::new(lanes), self.comm.size() > 1);
-        self.walk(work, |number, asked, asker| {
-            let logit = self.learn(work, asked, &mut known, || asker.some(AT_ONCE));
-            if !logit.is_finite() {
-                return Err(no_number(work, work.rows.number(number), logit));
+        let several = self.comm.size() > 1;
+        let rules = Rules {
+            common: self.rule,
+            own: self.own_rule(),
+        };
+        let bias = &self.copies.cells()[0];
+        let mut waiting = None;
+        self.walk(work, |number, [before, now], asker| {
+            let offset = rules.own.weight(load(bias));
+            let logit = offset + rules.logit(lanes, now, || asker.some(AT_ONCE));
+            if let Some(logit) = waiting.replace(logit) {
+                let label = before.row.label;
+                let slope = work.classes.of(label) * slope(logit, label);
+                let both = (slope, self.own_time);
+                rules.learn(lanes, before, both, || asker.some(AT_ONCE));
+                let state = load(bias);
+                store(bias, rules.own.moved(state, rules.own.weight(state), slope));
+                noted.add(logit, label, &mut tally);
+                if several && number % AHEAD == 0 {
+                    self.merge(AHEAD);
+                }
             }
-            noted.add(logit, asked.row.label, &mut tally);
-            if several && (number + 1) % AHEAD == 0 {
-                self.merge(AHEAD);
+            match logit.is_finite() || number == work.rows.len() {
+                true => Ok(()),
+                false => Err(no_number(work, work.rows.number(number), logit)),
             }
-            Ok(())
         })?;
         noted.count(&mut tally);
         if several {
             self.merge(work.rows.len() % AHEAD);
         }
         Ok(tally)
-    }
-
-    /// Learns from a row unless its logit, which it gives, is no finite number; `meanwhile` is called in between.
-    #[inline(always)]
-    fn learn(
-        &self,
-        work: &Work,
-        asked: &Asked<W>,
-        known: &mut Known<impl Lanes, W>,
-        mut meanwhile: impl FnMut(),
-    ) -> f32 {
-        let (rule, own) = (self.rule, self.own_rule());
-        let bias = &self.copies.cells()[0];
-        let (row, cells) = (asked.row, &asked.cells[..]);
-        let offset = own.weight(load(bias));
-        let given = (row.values, row.indices.len());
-        let mut logit = offset + known.load(rule, cells, given, &mut meanwhile);
-        // A pull to zero has another time for copies.
-        let copies = asked.copied.iter().enumerate();
-        let copies = copies.filter(|(_, copied)| **copied);
-        for (at, _) in copies.clone() {
-            logit += known.replace(at, own.weight(load(cells[at])));
-        }
-        if !logit.is_finite() {
-            return logit;
-        }
-        let slope = work.classes.of(row.label) * slope(logit, row.label);
-        known.store(rule, cells, slope, meanwhile);
-        for (at, _) in copies {
-            let time = M::TIME.expect("only such rules tell copies from others");
-            cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
-        }
-        store(bias, own.moved(load(bias), offset, slope));
-        logit
     }
 
     /// Adds copies up where that is due, after so many more `rows`.
