@@ -8,6 +8,7 @@
 //!                                     └  Dense: in step, all weights everywhere
 //! ```
 
+mod asked;
 mod dense;
 mod exchange;
 mod far;

@@ -1,7 +1,7 @@
 //! Small data sets for checks.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use phalanx::Result;
 use phalanx::comm::{Comm, agree};
@@ -15,6 +15,23 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// Has rank 0 make what is not at `path` yet; *collective*.
+fn make_once(comm: &dyn Comm, path: &Path, make: impl FnOnce(&Path) -> Result<()>) {
+    // Tests of one process share the folder: what one has made, another must not replace while it is being read.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let made = match comm.rank() {
+        0 => {
+            let _making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+            match path.exists() {
+                true => Ok(()),
+                false => make(path),
+            }
+        }
+        _ => Ok(()),
+    };
+    agree(comm, made).unwrap();
+}
+
 /// Drawn digits, the same for every rank; *collective*.
 pub fn digits(comm: &dyn Comm, samples: usize) -> Arc<Dataset> {
     let path = folder().join(format!("digits-{samples}.h5"));
@@ -25,11 +42,9 @@ pub fn digits(comm: &dyn Comm, samples: usize) -> Arc<Dataset> {
         shards: 1,
         force: true,
     };
-    let made = match comm.rank() {
-        0 if !path.exists() => make(Kind::Digits { side: 28 }, amount, &path),
-        _ => Ok(()),
-    };
-    agree(comm, made).unwrap();
+    make_once(comm, &path, |path| {
+        make(Kind::Digits { side: 28 }, amount, path)
+    });
     Arc::new(agree(comm, Dataset::open(&path)).unwrap())
 }
 
@@ -40,11 +55,7 @@ pub const FEATURES: usize = 10_000;
 /// same for every rank; *collective*.
 pub fn rows(comm: &dyn Comm, count: usize) -> Arc<RowSet> {
     let path = folder().join(format!("rows-{count}"));
-    let made = match comm.rank() {
-        0 if !path.exists() => make_rows(&path, count),
-        _ => Ok(()),
-    };
-    agree(comm, made).unwrap();
+    make_once(comm, &path, |path| make_rows(path, count));
     Arc::new(agree(comm, RowSet::open(&path)).unwrap())
 }
 
