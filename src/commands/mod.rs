@@ -12,6 +12,7 @@ pub mod model;
 pub mod predict;
 pub mod replay;
 mod report;
+mod resume;
 mod rows;
 pub mod sparse;
 pub mod trace;
@@ -66,7 +67,10 @@ pub fn main() -> ExitCode {
             interrupt::heed();
             with_ranks(|comm| train::run(comm, &settings))
         }
-        Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
+        Command::TrainSparse(settings) => {
+            interrupt::heed();
+            with_ranks(|comm| sparse::run(comm, &settings))
+        }
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
         Command::Inspect(settings) => inspect::run(&settings),

@@ -21,9 +21,11 @@ use super::hot::{Copies, HotFeatures};
 use super::known::{Rules, load, store, touch};
 use super::logistic::{Noted, slope};
 use super::rule::Move;
+use super::saved;
 use crate::Result;
 use crate::backend::cpu::{Cell, LANES, LaneWork, Lanes, in_lanes};
-use crate::comm::{Comm, Shared, block};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, Shared, agree, block};
 use crate::data::rows::RowSet;
 use crate::exchange::{Clock, Conduct};
 use crate::nn::Tally;
@@ -181,6 +183,22 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         self.memory.of(0).as_chunks().0
     }
 
+    /// This rank's block of all features and the bias, and the cells of it in common memory, where the bias has none.
+    fn block(&self) -> (Range<usize>, &[Cell<W>]) {
+        let mine = block(self.features + 1, self.comm.size(), self.comm.rank());
+        let [start, end] = [mine.start, mine.end].map(|at| at.min(self.features));
+        let cold = &self.cold()[start..end];
+        (mine, cold)
+    }
+
+    /// The bias and the hot features that are in `range`, and their copies.
+    fn copied(&self, range: &Range<usize>) -> impl Iterator<Item = (usize, &Cell<W>)> {
+        let hot = self.hot.features().iter().map(|&feature| feature as usize);
+        let copied = std::iter::once(self.features).chain(hot);
+        let copied = copied.zip(self.copies.cells());
+        copied.filter(|(feature, _)| range.contains(feature))
+    }
+
     /// Where features are kept.
     #[inline(always)]
     fn places(&self) -> Places<'_, W> {
@@ -328,7 +346,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         Ok(Agreed {
             tally,
             wait,
-            sent: 0,
+            ..Agreed::default()
         })
     }
 
@@ -378,20 +396,61 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         self.comm.barrier();
         self.copies.merge_all();
         let (rule, own) = (self.rule, self.own_rule());
-        let (size, rank) = (self.comm.size(), self.comm.rank());
-        let mine = block(self.features + 1, size, rank);
-        let cold = &self.cold()[mine.start..mine.end.min(self.features)];
+        let (mine, cold) = self.block();
         weights.clear();
         weights.extend(cold.iter().map(|cell| rule.weight(load(cell))));
         weights.resize(mine.len(), 0.0);
-        let hot = self.hot.features().iter().map(|&feature| feature as usize);
-        let copied = std::iter::once(self.features)
-            .chain(hot)
-            .zip(self.copies.cells());
-        for (feature, cell) in copied.filter(|(feature, _)| mine.contains(feature)) {
+        for (feature, cell) in self.copied(&mine) {
             weights[feature - mine.start] = own.weight(load(cell));
         }
         Ok(())
+    }
+
+    fn save(&mut self, time: f32, to: &mut Snapshot) -> Result<()> {
+        self.copies.merge_all();
+        let own = self.own_rule();
+        let (mine, cold) = self.block();
+        let states = saved::room(to, mine.clone(), self.features + 1);
+        let both = states.iter_mut().zip(cold);
+        both.for_each(|(state, cell)| *state = load(cell));
+        for (feature, cell) in self.copied(&mine) {
+            let mut state = load(cell);
+            if let Some(at) = M::TIME {
+                // Brought up to date by this rank's own time, and from now on by that of all.
+                state = own.moved(state, own.weight(state), 0.0);
+                state[at] = time;
+            }
+            states[feature - mine.start] = state;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, from: &Checkpoint) -> Result<()> {
+        let comm = self.comm;
+        let (mine, cold) = self.block();
+        let mut states = vec![[0.0; W]; mine.len()];
+        agree(comm, saved::read(from, mine.clone(), &mut states))?;
+        cold.iter()
+            .zip(&states)
+            .for_each(|(cell, &state)| store(cell, state));
+        comm.barrier();
+        // One rank brings the copies, and the others take them over: the one that has read the bias.
+        if mine.contains(&self.features) {
+            let bias = states[self.features - mine.start];
+            for (feature, cell) in self.copied(&(0..self.features + 1)) {
+                let cold = self.cold().get(feature);
+                let mut state = cold.map_or(bias, load);
+                if let Some(at) = M::TIME {
+                    // Its own time begins at zero.
+                    state[at] = 0.0;
+                }
+                store(cell, state);
+            }
+            self.copies.merge_all();
+        }
+        comm.barrier();
+        self.copies.merge_all();
+        self.clock.go_on(from.manifest.step)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

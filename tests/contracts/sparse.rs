@@ -8,7 +8,7 @@ use phalanx::optim::Schedule;
 use phalanx::sparse::{
     ClassWeights, Goal, Kind, Learner, Order, Outcome, Part, Parts, Rule, Shuffle, train,
 };
-use phalanx::train::{Every, Inject, Journal};
+use phalanx::train::{Every, Inject, Journal, Saver};
 
 use super::sets::{self, FEATURES};
 
@@ -91,7 +91,8 @@ fn run(comm: &dyn Comm, set: &RowSet, settings: Settings) -> Run {
     };
     let mut exchange = kind.start(comm, set, (rule, lr), (shards, 0)).unwrap();
     let journal = &mut Journal::none();
-    let outcome = train(comm, &mut *exchange, &mut learner, &goal, journal).unwrap();
+    let saving = (&mut Saver::none(), None);
+    let outcome = train(comm, &mut *exchange, &mut learner, &goal, journal, saving).unwrap();
     let mut mine = Vec::new();
     exchange.weights(&mut mine).unwrap();
     assert_eq!(
