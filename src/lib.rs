@@ -38,9 +38,9 @@
 //! | [`linalg`] | matrices in blocks over ranks: where they come from, products and their check, traces, where they go | `ndarray_linalg` |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
-//! | [`observe`] | progress and tables | `indicatif` |
+//! | [`observe`] | progress, tables, event files for TensorBoard | `indicatif` |
 //!
-//! [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
+//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
 //! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
 //!
 //! # Rules that tests hold
@@ -75,6 +75,7 @@ pub mod observe;
 pub mod optim;
 pub mod rng;
 pub mod sparse;
+pub mod tfrecord;
 pub mod train;
 
 pub use error::{Error, Result};

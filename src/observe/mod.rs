@@ -2,6 +2,7 @@
 
 mod progress;
 mod table;
+pub mod tensorboard;
 
 pub use progress::Progress;
 pub use table::table;
