@@ -4,6 +4,10 @@
 #   make test    sets up, then fmt, clippy, docs and all tests
 #
 # The gates of the GPU kernels alone: make test-kernels; the emulated GPU alone, into target/cuda-emulator: make emulator
+# Jobs under a real Slurm alone: make test-slurm
+#
+# Hostile files for longer: make fuzz SECONDS=600 [TARGETS="idx csv"]; every fault while checkpoints are written: make test-faults;
+# licences and advisories of dependencies: make audit
 #
 # and real data, into data/NAME/train.h5 and test.h5: make mnist, make fashion-mnist
 
@@ -17,7 +21,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: demo test test-kernels emulator setup setup-test setup-kernels build fmt clippy doc check clean mnist fashion-mnist
+.PHONY: demo test test-kernels test-slurm test-faults fuzz audit emulator setup setup-test setup-kernels setup-slurm build fmt clippy doc check clean mnist fashion-mnist
 
 demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
 	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
@@ -56,12 +60,34 @@ test: setup-test check
 test-kernels: setup-kernels
 	cargo test --test kernels
 
+test-slurm: setup-slurm setup-kernels
+	cargo test --test slurm
+
+test-faults: setup-kernels
+	cargo test --test faults -- --all
+
+SECONDS := 600
+fuzz: setup
+	@sh .ci/setup libclang-rt-14-dev
+	sh tests/fuzz/long $(SECONDS) $(TARGETS)
+
+# Builds cargo-deny, which takes minutes; advisories need the way to GitHub, and without it the rest is checked.
+AUDIT := target/audit/bin/cargo-deny
+audit: setup
+	[ -x $(AUDIT) ] || cargo install --quiet --locked --root target/audit cargo-deny
+	$(AUDIT) check licenses bans sources
+	$(AUDIT) check advisories || { echo "note: advisories could not be checked, or there are some: see above" >&2; exit 1; }
+
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, and networks between hosts made of namespaces.
-setup-test: setup setup-kernels
-	@sh .ci/setup iproute2 mpich libmpich-dev
+# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
+setup-test: setup setup-kernels setup-slurm
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
+
+# What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
+setup-slurm: setup
+	@sh .ci/setup slurmctld slurmd slurm-client munge iproute2 util-linux
 
 # What the gates of the GPU kernels need: a compiler for the emulator, and NVIDIA's for kernels; a machine that has no way to PyPI
 # does without those, and the gate says so.

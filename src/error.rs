@@ -95,6 +95,14 @@ pub enum Error {
         /// The largest step that fits, if any does.
         largest: Option<usize>,
     },
+    /// A step has more values than the kernels of a device count.
+    #[error("a step of {batch} samples has more values in a layer than a GPU's kernels count: {}", fits(*largest))]
+    Uncounted {
+        /// Samples of the step, over all ranks that take it together.
+        batch: usize,
+        /// The largest step whose values are counted, if any step's are.
+        largest: Option<usize>,
+    },
     /// An MPI call returned a failure code.
     #[error("{call} failed with MPI error {code}")]
     Mpi {
@@ -102,6 +110,22 @@ pub enum Error {
         call: &'static str,
         /// The code it returned.
         code: i32,
+    },
+    /// Processes that were started together are not in one world of MPI.
+    #[error(
+        "{how} started {told} processes, but MPI's world has {size}: every one of them would do all of the work, and write to the same places"
+    )]
+    Apart {
+        /// What started them.
+        how: String,
+        /// How many.
+        told: usize,
+        /// How many MPI brought together.
+        size: usize,
+        /// What to do about it.
+        advice: String,
+        /// The command as it works.
+        lines: Vec<String>,
     },
     /// A GPU was asked for that cannot be used.
     #[error("no GPU can be used: {0}")]
@@ -158,6 +182,16 @@ pub enum Error {
         /// Where the board is, or why it is not.
         board: String,
     },
+    /// Training was asked to stop, and has done so in order.
+    #[error("stopped after step {step} by {why}; a checkpoint was written, go on with: phalanx train --resume {}", run.display())]
+    Stopped {
+        /// Steps taken.
+        step: u64,
+        /// Who asked.
+        why: String,
+        /// The run folder.
+        run: PathBuf,
+    },
     /// The user pressed Ctrl-C or the system asked to end.
     #[error("interrupted: nothing was left half-written")]
     Interrupted,
@@ -185,12 +219,15 @@ impl Error {
 
     /// The exit code of a job in which a rank hangs.
     pub const STALLED: u8 = 3;
+    /// The exit code of a run that stopped as it was asked to, with a checkpoint.
+    pub const STOPPED: u8 = 4;
 
-    /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 1 for everything else that failed later.
+    /// The process's exit code: 2 for bad usage, 3 if a rank hangs, 4 if it stopped as asked, 1 for everything else that failed later.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Usage(_) => 2,
+            Self::Usage(_) | Self::Apart { .. } => 2,
             Self::Stalled { .. } => Self::STALLED,
+            Self::Stopped { .. } => Self::STOPPED,
             Self::Peer { code, .. } => *code,
             _ => 1,
         }
@@ -204,6 +241,7 @@ impl Error {
             {
                 Some(hint)
             }
+            Self::Apart { advice, .. } => Some(advice),
             Self::NoDevice(missing) => Some(missing.hint()),
             Self::DeviceMemory { .. } => Some(
                 "give a smaller --batch, use a smaller model, or end what else uses the device (see nvidia-smi)",
@@ -213,7 +251,7 @@ impl Error {
             Self::Diverged { .. } => Some(
                 "try a smaller --lr (a tenth of this one), or look at the data with `phalanx data describe`",
             ),
-            Self::Memory { .. } => Some(
+            Self::Memory { .. } | Self::Uncounted { .. } => Some(
                 "give a smaller --batch, start fewer ranks on each node, or use a smaller model",
             ),
             Self::Wrong(_) => Some(
@@ -235,10 +273,14 @@ impl Error {
 
     /// Message and hint, as the user reads them.
     pub fn report(&self) -> String {
-        match self.hint() {
+        let mut report = match self.hint() {
             Some(hint) => format!("{self}\n  hint: {hint}"),
             None => self.to_string(),
+        };
+        if let Self::Apart { lines, .. } = self {
+            report.extend(lines.iter().map(|line| format!("\n    {line}")));
         }
+        report
     }
 }
 

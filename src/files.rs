@@ -1,6 +1,7 @@
 //! Writing files and folders so that nobody ever sees half of one; and what else the system is asked about files.
 
 use std::fs::{self, File};
+use std::io::Read;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -44,14 +45,18 @@ impl Staged {
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         let (process, number) = (std::process::id(), STAGED.fetch_add(1, Ordering::Relaxed));
         let temporary = folder.join(format!(".{name}.partial-{process}-{number}"));
-        let target = target.to_path_buf();
-        let staged = Self {
-            temporary,
-            target,
-            replace,
-        };
+        let staged = Self::written(temporary, target, replace);
         staged.remove();
         Ok(staged)
+    }
+
+    /// What several processes have written as `temporary`, beside `target`.
+    pub fn written(temporary: PathBuf, target: &Path, replace: bool) -> Self {
+        Self {
+            temporary,
+            target: target.to_path_buf(),
+            replace,
+        }
     }
 
     /// Where to write until `commit`.
@@ -112,6 +117,22 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     staged.commit()
 }
 
+/// The largest text that is read at once: what somebody wrote by hand, or phalanx for people to read.
+const LONGEST: u64 = 1 << 20;
+
+/// All of a short text.
+pub fn read_text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let file = File::open(path).map_err(Error::io("read", path))?;
+    let read = file.take(LONGEST + 1).read_to_string(&mut text);
+    read.map_err(Error::io("read", path))?;
+    if text.len() as u64 > LONGEST {
+        let problem = format!("is longer than {LONGEST} bytes");
+        return Err(Error::file(path, problem, "is it the right file?"));
+    }
+    Ok(text)
+}
+
 fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -119,7 +140,8 @@ fn parent(path: &Path) -> &Path {
     }
 }
 
-fn sync(path: &Path) -> Result<()> {
+/// Makes what is at `path` durable: a file's content, or which names a folder holds.
+pub fn sync(path: &Path) -> Result<()> {
     File::open(path)
         .and_then(|file| file.sync_all())
         .map_err(Error::io("sync", path))

@@ -1,6 +1,8 @@
 //! The door to HDF5: open with clear errors, read and write rows, attributes.
 
+mod heaps;
 mod matrix;
+mod text;
 
 pub use matrix::{Cell, Piece};
 
@@ -24,12 +26,24 @@ impl Number for u64 {}
 impl Number for f32 {}
 impl Number for f64 {}
 
+/// Bytes that a stored byte can become: deflate makes at most 1032 of one.
+const UNPACKED: u64 = 1100;
+/// Tables up to this are taken whatever they are packed by.
+const SMALL: u64 = 16 << 20;
+/// The most numbers of an attribute.
+const NUMBERS: usize = 1 << 16;
+
 const MAGIC: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 
 /// The version of the HDF5 library.
 pub fn version() -> String {
     let (major, minor, patch) = hdf5::library_version();
     format!("{major}.{minor}.{patch}")
+}
+
+/// The text attribute `name` of the file at `path`, if it is there.
+pub fn text(path: &Path, name: &str) -> Option<String> {
+    text::attribute(path, name)
 }
 
 /// Whether the file at `path` begins as HDF5 files do.
@@ -63,8 +77,11 @@ impl File {
             let hint = "make one with `phalanx data make` or `phalanx data import`";
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
+        let hint = "the file is damaged or cut short: copy or make it again";
+        if !heaps::are_sound(path) {
+            return Err(Error::file(path, "has a heap without an end", hint));
+        }
         let inner = unlocked().open(path).map_err(|error| {
-            let hint = "the file is damaged or cut short: copy or make it again";
             Error::file(
                 path,
                 format!("HDF5 cannot open it ({})", brief(&error)),
@@ -105,10 +122,8 @@ impl File {
             let hint = "whatever made the file did not finish: make it again";
             return Err(Error::file(&self.path, problem, hint));
         }
-        Ok(Table {
-            inner,
-            path: self.path.clone(),
-        })
+        let path = self.path.clone();
+        Table { inner, path }.checked(name)
     }
 
     /// Where it is.
@@ -161,26 +176,22 @@ impl File {
 
     /// Sets an attribute of one or several numbers.
     pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
-        let attribute = self.inner.new_attr::<T>().shape(values.len()).create(name);
-        attribute
-            .and_then(|attribute| attribute.write_raw(values))
-            .map_err(fault(&self.path, "write it"))
+        set_numbers(&self.inner, &self.path, name, values)
     }
 
     /// A text attribute, if it is there.
     pub fn text(&self, name: &str) -> Option<String> {
-        let text = self
-            .inner
-            .attr(name)
-            .ok()?
-            .read_scalar::<VarLenUnicode>()
-            .ok()?;
-        Some(text.as_str().to_owned())
+        text(&self.path, name)
     }
 
     /// A numeric attribute, if it is there.
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
-        self.inner.attr(name).ok()?.read_raw::<f64>().ok()
+        let attribute = self.inner.attr(name).ok()?;
+        let count = product(&attribute.shape())?;
+        if count > NUMBERS as u64 {
+            return None;
+        }
+        attribute.read_raw::<f64>().ok()
     }
 
     /// Hands everything to the operating system and reports what went wrong on the way.
@@ -215,6 +226,67 @@ impl Table {
         self.inner.shape()
     }
 
+    /// How many numbers it has.
+    pub fn len(&self) -> usize {
+        self.inner.shape().iter().product()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where numbers of so many bytes end that begin at `start`, if any file can be as long.
+    pub fn end(&self, start: u64, bytes: u64) -> Option<usize> {
+        let length = product(&self.inner.shape())?.checked_mul(bytes)?;
+        usize::try_from(start.checked_add(length)?).ok()
+    }
+
+    /// Refuses dimensions that the file cannot hold: a reader would allocate what they ask for.
+    fn checked(self, name: &str) -> Result<Self> {
+        let shape = self.inner.shape();
+        let wrong = |problem: String| {
+            let hint = "the file is damaged, or not what it says: get or make it again";
+            Err(Error::file(&self.path, problem, hint))
+        };
+        if shape.is_empty() {
+            return wrong(format!("its data set `{name}` has no dimensions"));
+        }
+        let length = fs::metadata(&self.path).map_err(Error::io("read", &self.path))?;
+        let stored = self.inner.storage_size().min(length.len());
+        let most = match self.inner.is_chunked() {
+            true => stored.saturating_mul(UNPACKED).max(SMALL),
+            false => stored,
+        };
+        if self.bytes(&shape).is_none_or(|bytes| bytes > most) {
+            return wrong(format!(
+                "its data set `{name}` is of {shape:?}, and has {stored} bytes in the file"
+            ));
+        }
+        self.with_chunks(name)
+    }
+
+    /// Refuses chunks that HDF5 could not have packed into this file.
+    fn with_chunks(self, name: &str) -> Result<Self> {
+        let Some(chunk) = self.inner.chunk() else {
+            return Ok(self);
+        };
+        let length = fs::metadata(&self.path).map_err(Error::io("read", &self.path))?;
+        let most = length.len().saturating_mul(UNPACKED).max(SMALL);
+        if chunk.contains(&0) || self.bytes(&chunk).is_none_or(|bytes| bytes > most) {
+            let problem = format!("its data set `{name}` is in chunks of {chunk:?}");
+            let hint = "the file is damaged, or not what it says: get or make it again";
+            return Err(Error::file(&self.path, problem, hint));
+        }
+        Ok(self)
+    }
+
+    /// Bytes of so many of its cells.
+    fn bytes(&self, dims: &[usize]) -> Option<u64> {
+        let each = self.inner.dtype().ok()?.size() as u64;
+        product(dims)?.checked_mul(each)
+    }
+
     /// Its element type.
     pub fn element(&self) -> Element {
         match self.inner.dtype().and_then(|kind| kind.to_descriptor()) {
@@ -239,6 +311,11 @@ impl Table {
         } else {
             self.inner.offset()
         }
+    }
+
+    /// Sets an attribute of one or several numbers.
+    pub fn set_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        set_numbers(&self.inner, &self.path, name, values)
     }
 
     /// Reads `rows` of the first dimension, converted to `T`.
@@ -274,6 +351,23 @@ impl Table {
         all[0] = rows.into();
         Hyperslab::from(all)
     }
+}
+
+fn product(dims: &[usize]) -> Option<u64> {
+    dims.iter()
+        .try_fold(1u64, |product, &dim| product.checked_mul(dim as u64))
+}
+
+fn set_numbers<T: H5Type>(
+    of: &hdf5::Location,
+    path: &Path,
+    name: &str,
+    values: &[T],
+) -> Result<()> {
+    let attribute = of.new_attr::<T>().shape(values.len()).create(name);
+    attribute
+        .and_then(|attribute| attribute.write_raw(values))
+        .map_err(fault(path, "write it"))
 }
 
 fn native_order() -> hdf5::datatype::ByteOrder {

@@ -1,9 +1,13 @@
-//! Ctrl-C and SIGTERM as an error that cleans up, where the default would leave half of a file behind.
+//! Ctrl-C and SIGTERM as an error that cleans up, where the default would leave half of a file behind, or as a wish that
+//! training heeds at its next step.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
 
 use crate::{Error, Result};
 
@@ -29,6 +33,50 @@ pub fn check() -> Result<()> {
     match ASKED.get() {
         Some(asked) if asked.load(Ordering::Relaxed) => Err(Error::Interrupted),
         _ => Ok(()),
+    }
+}
+
+/// The first signal that came since `heed`; 0 if none did.
+static HEARD: AtomicI32 = AtomicI32::new(0);
+
+/// Signals within this time are one wish: a batch system signals all processes of a job, and mpirun passes its own on.
+const ONE_WISH: Duration = Duration::from_secs(1);
+
+/// From here on SIGTERM, SIGINT and SIGUSR1 are a wish to stop, which `asked` tells; one that comes later than the first ends
+/// the process at once, with code 1.
+pub fn heed() {
+    let Ok(mut signals) = Signals::new([SIGTERM, SIGINT, SIGUSR1]) else {
+        log::warn!("signals cannot be caught here: they end the run without a checkpoint");
+        return;
+    };
+    let listen = move || {
+        let mut first: Option<Instant> = None;
+        for signal in signals.forever() {
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    HEARD.store(signal, Ordering::Relaxed);
+                }
+                Some(first) if first.elapsed() > ONE_WISH => leave(1),
+                Some(_) => {}
+            }
+        }
+    };
+    if let Err(error) = thread::Builder::new()
+        .name("phalanx signals".into())
+        .spawn(listen)
+    {
+        log::warn!("signals are not heeded: {error}");
+    }
+}
+
+/// The name of the signal that asked this process to stop, if one did since `heed`.
+pub fn asked() -> Option<&'static str> {
+    match HEARD.load(Ordering::Relaxed) {
+        SIGTERM => Some("SIGTERM"),
+        SIGINT => Some("SIGINT"),
+        SIGUSR1 => Some("SIGUSR1"),
+        _ => None,
     }
 }
 

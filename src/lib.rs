@@ -37,6 +37,7 @@
 //! | [`sparse`] | wide sparse logistic regression: rules, exchanges, the loop, how good predictions are | |
 //! | [`linalg`] | matrices in blocks over ranks: where they come from, products and their check, traces, where they go | `ndarray_linalg` |
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
+//! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress, tables, event files for TensorBoard | `indicatif` |
 //!
@@ -59,6 +60,7 @@
 
 pub mod backend;
 pub mod board;
+pub mod checkpoint;
 pub mod cli;
 pub mod comm;
 pub mod commands;

@@ -4,20 +4,21 @@ use std::io::Write;
 
 use log::LevelFilter;
 
-use crate::comm::Launch;
+use crate::comm::Start;
 
 /// Sets up logging for this rank; `RUST_LOG` defaults to `warn`.
-pub fn start(launch: Launch) {
+pub fn start(start: &Start) {
     let mut builder =
         env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn"));
-    if launch.rank > 0 {
+    let (rank, alone) = (start.rank, start.alone());
+    if rank > 0 {
         builder.filter_level(LevelFilter::Warn);
     }
     builder.format(move |out, record| {
         let level = record.level().to_string().to_lowercase();
-        match launch.size {
-            1 => writeln!(out, "{level}: {}", record.args()),
-            _ => writeln!(out, "{level}: rank {}: {}", launch.rank, record.args()),
+        match alone {
+            true => writeln!(out, "{level}: {}", record.args()),
+            false => writeln!(out, "{level}: rank {rank}: {}", record.args()),
         }
     });
     builder.init();

@@ -50,12 +50,14 @@ pub enum Phase {
     Settle,
     /// Writing into the run folder.
     Write,
+    /// Waiting for its part of a checkpoint to be written.
+    Checkpoint,
     /// Over.
     Done,
 }
 
 impl Phase {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Start,
         Self::Load,
         Self::Compute,
@@ -64,6 +66,7 @@ impl Phase {
         Self::Evaluate,
         Self::Settle,
         Self::Write,
+        Self::Checkpoint,
         Self::Done,
     ];
 
@@ -82,6 +85,7 @@ impl Phase {
             Self::Evaluate => "evaluate",
             Self::Settle => "settle",
             Self::Write => "write",
+            Self::Checkpoint => "checkpoint",
             Self::Done => "done",
         }
     }
@@ -226,6 +230,6 @@ mod tests {
             assert_eq!(Phase::from_number(number as u32), Some(phase));
             assert_eq!(serde_json::to_value(phase).unwrap(), phase.name());
         }
-        assert_eq!(Phase::from_number(9), None);
+        assert_eq!(Phase::from_number(10), None);
     }
 }

@@ -11,6 +11,7 @@ use super::exchange::ExchangeArgs;
 use super::matrix::Type;
 use super::sparse::{SparseExchange, SparseOptimizer};
 use super::{positive, positive_real, rate, threads};
+use crate::backend::Wanted;
 use crate::commands::bench::{Settings, exchange, kernels, matmul, sparse, train};
 use crate::train::Inject;
 use crate::{Error, Result};
@@ -31,9 +32,9 @@ pub(super) enum Bench {
 /// of the time that arithmetic or memory traffic needs at least on this GPU. Ends with an error if a kernel is wrong.
 #[derive(Args)]
 pub(super) struct BenchKernels {
-    /// Which GPU: cuda, or cuda:1 for the second.
-    #[arg(long, value_name = "cuda[:N]", default_value = "cuda", value_parser = gpu)]
-    device: usize,
+    /// Which GPU: cuda, cuda:1 for the second, or auto, which here is the same as cuda: CPUs have none of these kernels.
+    #[arg(long, value_name = "DEVICE", default_value_t = Wanted::Cuda(None))]
+    device: Wanted,
     /// Samples of a batch [default: 128; on the emulator 3].
     #[arg(long, value_name = "N", value_parser = positive)]
     batch: Option<usize>,
@@ -48,15 +49,14 @@ pub(super) struct BenchKernels {
     json: bool,
 }
 
-/// The number of a GPU.
-fn gpu(text: &str) -> Result<usize, String> {
-    let expected = || format!("expected cuda or cuda:N with the number of a GPU, not {text}");
-    match text.strip_prefix("cuda").ok_or_else(expected)? {
-        "" => Ok(0),
-        rest => rest
-            .strip_prefix(':')
-            .and_then(|number| number.parse().ok())
-            .ok_or_else(expected),
+/// The number of the GPU.
+fn gpu(device: Wanted) -> Result<usize> {
+    match device {
+        Wanted::Cuda(number) => Ok(number.unwrap_or(0)),
+        Wanted::Auto => Ok(0),
+        Wanted::Cpu => Err(Error::Usage(
+            "bench kernels --device cpu: these kernels are for GPUs; bench train --by-layer measures the CPU's".into(),
+        )),
     }
 }
 
@@ -264,7 +264,7 @@ impl Bench {
             Self::Sparse(typed) => return Ok(Settings::Sparse(typed.resolve())),
             Self::Kernels(typed) => {
                 return Ok(Settings::Kernels(kernels::Settings {
-                    device: typed.device,
+                    device: gpu(typed.device)?,
                     batch: typed.batch,
                     only: typed.only,
                     seconds: typed.seconds,

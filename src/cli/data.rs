@@ -76,7 +76,7 @@ pub(super) enum Make {
     ///
     /// A row has 13 columns of numbers in buckets and 26 of words, with as many different ones as in Criteo's Kaggle set, some
     /// of them very often and most hardly ever (Zipf's law, exponent 1.1). Labels are drawn from a logistic model that is linear in
-    /// the features; the set knows the log loss of that model, which nobody can beat. Under mpirun, ranks share the work.
+    /// the features; the set knows the log loss of that model, which nobody can beat. Cores share the work, or under mpirun ranks.
     Clicks(ClicksArgs),
 }
 

@@ -18,10 +18,10 @@ pub(super) struct Doctor {
 }
 
 impl Doctor {
-    pub(super) fn resolve(self) -> Settings {
+    pub(super) fn resolve(self, start: &Start) -> Settings {
         Settings {
             json: self.json,
-            start: Start::read(),
+            start: start.clone(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod optim;
 mod predict;
 mod replay;
 mod sparse;
+mod survive;
 mod text;
 mod trace;
 mod train;
@@ -22,13 +23,14 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::comm::Launch;
+use crate::comm::Start;
 use crate::commands::Command;
 use crate::{Error, Result};
 
 /// Trains models with MPI ranks, and tells what the ranks did.
 ///
 /// Start it under mpirun for more than one rank: mpirun -n 4 phalanx train softmax digits.h5
+/// Under Slurm by mpirun inside the allocation, or by srun --mpi=pmix; slurm/README.md has job scripts.
 #[derive(Parser)]
 #[command(name = "phalanx", version, arg_required_else_help = true, after_help = EXIT_CODES)]
 struct Cli {
@@ -36,7 +38,7 @@ struct Cli {
     command: Typed,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked with a checkpoint.
 RUST_LOG=info (or debug) shows more of what happens.";
 
 #[derive(Subcommand)]
@@ -60,40 +62,39 @@ enum Typed {
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
-pub fn parse() -> Result<Command> {
-    let launch = Launch::detect();
-    let cli = Cli::try_parse().unwrap_or_else(|error| {
-        // Every rank sees the same mistake: one of them is enough to tell.
-        if launch.rank == 0 {
-            // A closed terminal is no reason to fail in another way.
-            let _ = error.print();
-        }
-        if error.exit_code() != 0 {
-            launch.let_first_speak();
-        }
-        std::process::exit(error.exit_code());
-    });
-    match cli.command {
+pub fn parse(start: &Start) -> Result<Command> {
+    let words: Vec<_> = std::env::args_os().collect();
+    if survive::is_resume(&words) {
+        let settings = survive::resumed(&words)?;
+        return Ok(Command::Train(Box::new(settings)));
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
+    resolve(cli.command, start)
+}
+
+/// What is to be done by a process that was started so, or why it cannot be.
+fn resolve(typed: Typed, start: &Start) -> Result<Command> {
+    match typed {
         Typed::Train(typed) => typed.resolve(),
-        Typed::Replay(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Replay(_) if !start.alone() => Err(Error::Usage(
             "`phalanx replay` works in one process: start it without mpirun".into(),
         )),
         Typed::Replay(typed) => Ok(Command::Replay(typed.resolve())),
         Typed::Eval(typed) => Ok(Command::Eval(typed.resolve())),
         Typed::Predict(typed) => Ok(Command::Predict(typed.resolve())),
-        Typed::Inspect(_) if launch.size > 1 => Err(Error::Usage(
+        Typed::Inspect(_) if !start.alone() => Err(Error::Usage(
             "`phalanx inspect` works in one process: start it without mpirun".into(),
         )),
         Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
-        Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve())),
-        Typed::Matrix(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve(start))),
+        Typed::Matrix(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
             "`phalanx matrix solve` works in one process: start it without mpirun".into(),
         )),
         Typed::Matrix(typed) => Ok(Command::Matrix(Box::new(typed.resolve()))),
         Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
         Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
-        Typed::Data(typed) if launch.size > 1 && !typed.takes_ranks() => Err(Error::Usage(
+        Typed::Data(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
             "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
                 .into(),
         )),
@@ -102,21 +103,40 @@ pub fn parse() -> Result<Command> {
     }
 }
 
-/// The settings that a `train` command had, from its arguments behind the program's name.
-pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
+/// Ends the program with what clap has to say.
+fn refuse(error: &clap::Error) -> ! {
+    let start = Start::read();
+    // Every rank sees the same mistake: one of them is enough to tell.
+    if start.rank == 0 {
+        // A closed terminal is no reason to fail in another way.
+        let _ = error.print();
+    }
+    if error.exit_code() != 0 {
+        start.let_first_speak();
+    }
+    std::process::exit(error.exit_code());
+}
+
+/// The command of these arguments, which stand behind the program's name.
+pub fn command(arguments: &[String]) -> Result<Command> {
     let program = std::iter::once("phalanx");
     let all = program.chain(arguments.iter().map(String::as_str));
+    let cli = Cli::try_parse_from(all).map_err(|error| Error::Usage(error.to_string()))?;
+    resolve(cli.command, &Start::read())
+}
+
+/// The settings that a `train` command had, from its arguments behind the program's name.
+pub fn train_settings(arguments: &[String]) -> Result<crate::commands::train::Settings> {
     let problem = |why: &dyn std::fmt::Display| {
         Error::Usage(format!("the recorded command is not understood: {why}"))
     };
-    match Cli::try_parse_from(all)
-        .map_err(|error| problem(&error))?
-        .command
-    {
-        Typed::Train(typed) => match typed.resolve()? {
-            Command::Train(settings) => Ok(*settings),
-            _ => Err(problem(&"sparse models have no record")),
-        },
+    let understood = command(arguments).map_err(|error| match error {
+        Error::Usage(why) => problem(&why),
+        other => other,
+    });
+    match understood? {
+        Command::Train(settings) => Ok(*settings),
+        Command::TrainSparse(_) => Err(problem(&"sparse models have no record")),
         _ => Err(problem(&"it does not train")),
     }
 }

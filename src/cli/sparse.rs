@@ -27,7 +27,8 @@ pub(super) struct Sparse {
     /// A test set, evaluated during training and at the end; only at the end with --validation.
     #[arg(long, value_name = "DATA")]
     test: Option<PathBuf>,
-    /// Hold this share of the training set out, its last rows, and evaluate it during training in place of the test set.
+    /// Hold about this share of the training set out, chosen by the seed in stretches of up to 256 neighbours, and evaluate it
+    /// during training in place of the test set; with --shuffle none, the last rows.
     #[arg(long, value_name = "SHARE", value_parser = below_one)]
     validation: Option<f64>,
     /// Passes over the data [default: 1, or 1000 with --until-loss or --early-stop].

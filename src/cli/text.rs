@@ -54,7 +54,7 @@ enum Numeric {
     Value,
 }
 
-/// LibSVM text, `label index:value …`; under mpirun, with all its ranks.
+/// LibSVM text, `label index:value …`; with all cores, or under mpirun with all its ranks.
 ///
 /// Labels are 0 and 1, or -1 and 1. What follows a `#` is a comment. Features keep their numbers. Unless --like, or
 /// --features and --base, tell what is needed, the text is read twice.
@@ -70,7 +70,7 @@ pub(super) struct Libsvm {
     base: String,
 }
 
-/// Click logs as Criteo published them: label, 13 integers, 26 hexadecimal categories; under mpirun, with all its ranks.
+/// Click logs as Criteo published them: label, 13 integers, 26 hexadecimal categories; with all cores, or under mpirun with all its ranks.
 ///
 /// Columns are separated by tabs, and may be empty: that is a feature too.
 #[derive(Args)]
@@ -92,7 +92,7 @@ pub(super) struct Criteo {
     names: bool,
 }
 
-/// Tables with a line for each row (CSV, TSV); under mpirun, with all its ranks.
+/// Tables with a line for each row (CSV, TSV); with all cores, or under mpirun with all its ranks.
 ///
 /// Each value of a column is a feature; numbers become ranges of a logarithmic scale. Without --numeric-columns, the first
 /// 1000 lines of the first file decide: a column of numbers only, more than 10 different ones, is numeric; what was decided
@@ -144,7 +144,7 @@ pub(super) struct Csv {
     no_names: bool,
 }
 
-/// Vowpal Wabbit's text, `label |namespace feature:value …`; under mpirun, with all its ranks.
+/// Vowpal Wabbit's text, `label |namespace feature:value …`; with all cores, or under mpirun with all its ranks.
 ///
 /// Labels are 0 and 1, or -1 and 1. Importance and base may be there, but only as 1 and 0. No constant is added:
 /// training has its own.

@@ -10,6 +10,7 @@ use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
+use super::survive::SurviveArgs;
 use super::{below_one, positive, positive_real, seconds, threads};
 use crate::Result;
 use crate::commands::Command;
@@ -47,13 +48,13 @@ impl TrainCommand {
     }
 }
 
-/// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml and model.h5.
+/// Writes a run folder: settings.toml, metrics.csv, ranks.csv, result.toml, model.h5, and checkpoints where they are asked for.
 #[derive(Args)]
 #[command(allow_missing_positional = true)]
 #[command(group(ArgGroup::new("watched").args(["test", "validation"]).multiple(true)))]
 pub(super) struct Train {
     /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
-    #[arg(value_parser = choice::name, required_unless_present = "model_file", conflicts_with = "model_file")]
+    #[arg(value_parser = choice::name, required_unless_present_any = ["model_file", "resume"], conflicts_with = "model_file")]
     model: Option<String>,
     /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
     #[arg(required = true)]
@@ -150,6 +151,8 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    survive: SurviveArgs,
     /// End the job when a rank has not moved for so long: name it and what it was doing, write every rank's state to
     /// stalled.json in the run folder, exit with code 3; 0 waits for ever.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
@@ -209,6 +212,7 @@ impl Train {
         self.check()?;
         let exchange = self.exchange.resolve()?;
         check_record(self.record, exchange)?;
+        self.survive.check(self.record)?;
         if self.record && self.keep_best {
             let problem = "--record and --keep-best do not go together: a replay ends where the run did, not at its best";
             return Err(Error::Usage(problem.into()));
@@ -264,6 +268,11 @@ impl Train {
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),
+            resume: self.survive.resume(),
+            checkpoint_every: self.survive.checkpoint_every,
+            keep: self.survive.keep,
+            time_limit: self.survive.time_limit,
+            words: std::env::args().collect(),
             out: self.out,
             force: self.force,
             stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),

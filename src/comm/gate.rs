@@ -80,6 +80,12 @@ impl Gate {
 
     /// Copies the parameters to `out`.
     pub fn read(&self, out: &mut [f32]) {
+        self.copy(0..self.len, out);
+    }
+
+    /// Copies a range of the parameters, and of the numbers that belong to them behind, to `out`; gives how often the parameters
+    /// had been moved.
+    pub fn copy(&self, range: Range<usize>, out: &mut [f32]) -> u64 {
         let lock = self.cell(0, LOCK);
         let mut pause = Pause::default();
         loop {
@@ -99,10 +105,22 @@ impl Gate {
             pause.once();
         }
         let start = self.common().start;
-        let cells = &self.memory.of(0)[start..start + self.len];
+        let cells = &self.memory.of(0)[start + range.start..start + range.end];
         // SAFETY: while a reader holds the lock nobody writes parameters.
         out.copy_from_slice(unsafe { slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) });
+        let updates = self.memory.wide(0, UPDATES).load(Ordering::Relaxed);
         lock.fetch_sub(1, Ordering::Release);
+        updates
+    }
+
+    /// Sets numbers that belong to the parameters, from `at` on where those end, before anybody moves them.
+    pub fn fill(&self, at: usize, values: &[f32]) {
+        self.memory.write(0, self.common().start + at, values);
+    }
+
+    /// Counts updates from `updates` on, before anybody moves the parameters.
+    pub fn go_on(&self, updates: u64) {
+        (self.memory.wide(0, UPDATES)).store(updates, Ordering::Release);
     }
 
     /// This rank's gradients and the tail behind them.

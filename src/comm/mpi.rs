@@ -31,6 +31,12 @@ pub(super) const PREFERRED: [(&str, &str); 2] = [
     ("OMPI_MCA_btl_vader_eager_limit", "65536"),
 ];
 
+/// Variables by which Open MPI takes a process for a task of srun. It then insists on a PMI, and ends the process where srun offers
+/// none: also one that was started alone, as by `srun -n 1` or in a shell of `salloc`.
+const STEP: [&str; 2] = ["SLURM_STEP_ID", "SLURM_STEPID"];
+/// Variables that a PMI sets.
+const PMI: [&str; 3] = ["PMIX_RANK", "PMI_RANK", "PMI_FD"];
+
 /// The ranks of an MPI communicator.
 pub struct MpiComm {
     comm: SimpleCommunicator,
@@ -53,9 +59,14 @@ impl MpiComm {
     pub fn start() -> Result<Self> {
         for (name, value) in PREFERRED {
             if std::env::var_os(name).is_none() {
-                // SAFETY: called first thing by the main thread, before any other thread exists.
+                // SAFETY: called by the main thread, before there is another one that reads or sets variables.
                 unsafe { std::env::set_var(name, value) };
             }
+        }
+        if PMI.iter().all(|name| std::env::var_os(name).is_none()) {
+            // SAFETY: as above.
+            STEP.iter()
+                .for_each(|name| unsafe { std::env::remove_var(name) });
         }
         let (universe, _) = mpi::initialize_with_threading(Threading::Serialized)
             .ok_or_else(|| Error::Usage("MPI was started twice in one process".into()))?;
@@ -72,7 +83,7 @@ impl MpiComm {
     /// MPICH before 4.2 may stay in `MPI_Finalize` for ever where several nodes speak through UCX: to close a connection
     /// it needs an answer of the other rank, which may wait for all ranks already and then gives none. There, processes
     /// end without it.
-    pub fn finish(self) {
+    pub fn finish(self, code: u8) {
         // Of processes that end so, the first may take the others along: what they have to say must be said.
         let _ = std::io::stdout().flush();
         self.barrier();
@@ -80,7 +91,7 @@ impl MpiComm {
         if self.size() > self.local_size() && may_hang_at_end(&library) {
             // The others may still be on their way out of the barrier, and would take a closed connection for a failure.
             std::thread::sleep(GRACE);
-            interrupt::leave(0);
+            interrupt::leave(code);
         }
     }
 

@@ -22,6 +22,9 @@ const HEAD: usize = 32;
 /// compilers turn into vectors, take the place of atomics.
 pub struct Slices {
     comm: Rc<dyn Comm>,
+    /// The parameters, which the first rank brings.
+    params: Shared,
+    /// Of each rank, how often it has arrived, its gradients and its tail.
     memory: Shared,
     /// Parameters.
     len: usize,
@@ -73,49 +76,55 @@ impl Slices {
     /// ranks of one node; *collective*.
     pub fn new(
         comm: Rc<dyn Comm>,
-        params: &[f32],
+        params: Vec<f32>,
         tail: usize,
         division: Division,
     ) -> Result<Self> {
         let len = params.len();
-        // The first rank brings the parameters.
-        let extra = if comm.rank() == 0 { len } else { 0 };
-        let memory = comm.shared(HEAD + len + tail + extra)?;
+        let is_first = comm.rank() == 0;
+        let common = comm.shared(if is_first { len } else { 0 })?;
+        if is_first {
+            common.write(0, 0, &params);
+        }
+        // Every rank's own parameters are gone before there are gradients: a node never holds both.
+        drop(params);
+        let memory = comm.shared(HEAD + len + tail)?;
         let mut slices = Self {
             comm,
+            params: common,
             memory,
             len,
             division,
             tail,
             met: 0,
         };
-        if slices.comm.rank() == 0 {
-            let place = slices.place();
-            // SAFETY: nobody reads parameters before the meeting.
-            unsafe { slices.own(place) }.copy_from_slice(params);
-        }
         slices.meet();
         Ok(slices)
     }
 
-    /// Gives the memory back; *collective*.
-    pub fn close(self) -> Result<()> {
-        self.memory.close()
+    /// Gives the memory back, and every rank the parameters for its own; *collective*.
+    pub fn settle(self) -> Result<Vec<f32>> {
+        // As at the start: gradients go before copies come.
+        self.memory.close()?;
+        let mut params = vec![0.0; self.len];
+        self.params.read(0, 0, &mut params);
+        self.params.close()?;
+        Ok(params)
     }
 
     /// The parameters.
     pub fn params(&self) -> &[f32] {
         // SAFETY: parameters are written in rounds only, which take this object for themselves and end on all ranks
         // together.
-        unsafe { self.of(0, self.place()) }
+        unsafe { floats(self.params.of(0)) }
     }
 
     /// The parameters, and this rank's gradients with the tail behind them.
     pub fn arenas(&mut self) -> (&[f32], &mut [f32]) {
         let grads = HEAD..HEAD + self.len + self.tail;
         let cells = &self.memory.of(self.comm.rank())[grads];
-        // SAFETY: as in `own`: outside of rounds nobody else touches a rank's gradients. They do not overlap with the
-        // parameters, which nobody writes as long as this object is borrowed.
+        // SAFETY: outside of rounds nobody else touches a rank's gradients; atomics may be written through a shared
+        // reference. Parameters are elsewhere, and nobody writes them as long as this object is borrowed.
         let grads =
             unsafe { slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) };
         (self.params(), grads)
@@ -126,8 +135,8 @@ impl Slices {
     pub fn round(&mut self, work: impl FnOnce(Round)) -> Duration {
         let first = self.meet();
         let mine = self.mine();
-        let (at, start) = (mine.start, self.place().start);
-        let cells = &self.memory.of(0)[start + mine.start..start + mine.end];
+        let at = mine.start;
+        let cells = &self.params.of(0)[mine];
         // SAFETY: between the meetings this rank alone touches its slice of the parameters.
         let params =
             unsafe { slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) };
@@ -142,19 +151,13 @@ impl Slices {
     }
 
     /// This rank's slice.
-    fn mine(&self) -> Range<usize> {
+    pub fn mine(&self) -> Range<usize> {
         let leaves = self.division.of(self.comm.rank());
         let start = |leaf: usize| match leaf {
             leaf if leaf == self.division.leaves => self.len,
             leaf => block(self.len, self.division.leaves, leaf).start,
         };
         start(leaves.start)..start(leaves.end)
-    }
-
-    /// Where the first rank's cells hold the parameters.
-    fn place(&self) -> Range<usize> {
-        let start = HEAD + self.len + self.tail;
-        start..start + self.len
     }
 
     /// Returns once every rank has come here as often as this one; what they wrote before is then seen.
@@ -178,20 +181,18 @@ impl Slices {
     /// # Safety
     /// No rank may write them while the slice lives.
     unsafe fn of(&self, owner: usize, range: Range<usize>) -> &[f32] {
-        let cells = &self.memory.of(owner)[range];
-        // SAFETY: a cell has the size and alignment of a float, any bits are one, and nobody writes by contract.
-        unsafe { slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) }
+        // SAFETY: nobody writes by contract.
+        unsafe { floats(&self.memory.of(owner)[range]) }
     }
+}
 
-    /// This rank's own cells as floats.
-    ///
-    /// # Safety
-    /// No rank may read or write them while the slice lives.
-    unsafe fn own(&mut self, range: Range<usize>) -> &mut [f32] {
-        let cells = &self.memory.of(self.comm.rank())[range];
-        // SAFETY: as in `of`; atomics may be written through a shared reference, and nobody else touches by contract.
-        unsafe { slice::from_raw_parts_mut(cells.as_ptr().cast_mut().cast(), cells.len()) }
-    }
+/// Cells as floats.
+///
+/// # Safety
+/// No rank may write them while the slice lives.
+unsafe fn floats(cells: &[AtomicU32]) -> &[f32] {
+    // SAFETY: a cell has the size and alignment of a float, any bits are one, and nobody writes by contract.
+    unsafe { slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) }
 }
 
 impl<'a> Round<'a> {

@@ -1,8 +1,12 @@
 //! Who started this process, and as one of how many: read from the environment before MPI starts.
 
+use std::thread;
+use std::time::Duration;
+
 use serde::Serialize;
 
 use super::mpi::PREFERRED;
+use crate::{Error, Result};
 
 /// The numbers from here on are Slurm's names for steps that are no tasks of srun: the batch script, an interactive shell.
 const SPECIAL_STEPS: u64 = 0xffff_fff0;
@@ -44,6 +48,81 @@ impl Start {
     /// Reads the environment; to be called before MPI starts, which adds to it.
     pub fn read() -> Self {
         Self::from(|name| std::env::var(name).ok())
+    }
+
+    /// Whether this process was started by itself, as far as can be told without MPI.
+    pub fn alone(&self) -> bool {
+        self.size == Some(1) || self.starter == Starter::Plain
+    }
+
+    /// Before MPI has started: keeps a failed rank other than the first until that one has told why. The first rank
+    /// to exit has the launcher end all others, and a message that is still to come would be lost.
+    pub fn let_first_speak(&self) {
+        if self.rank > 0 {
+            thread::sleep(Duration::from_secs(2));
+        }
+    }
+
+    /// The starter in words.
+    pub fn how(&self) -> String {
+        let how = match self.starter {
+            Starter::OpenMpi => "mpirun of Open MPI",
+            Starter::Hydra => "mpiexec of MPICH",
+            Starter::Srun => "srun",
+            Starter::Pmix => "unknown, with PMIx",
+            Starter::Plain => "none: a world of one rank",
+        };
+        match (self.starter, self.pmix.as_deref()) {
+            (Starter::Srun, None) => format!("{how} without PMIx"),
+            (Starter::Srun, Some(version)) => {
+                format!("{how} with PMIx {version}").trim_end().into()
+            }
+            _ => how.into(),
+        }
+    }
+
+    /// An error where processes were started together and are not in one world of MPI, which `library` is: each would do all of
+    /// the work, and all would write to the same places.
+    pub fn joined(&self, size: usize, library: &str) -> Result<()> {
+        match self.size {
+            Some(told) if told > size => Err(Error::Apart {
+                how: self.how(),
+                told,
+                size,
+                advice: self.advice(library),
+                lines: self.lines(library, told),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// What to do where processes are started together and do not find each other.
+    pub fn advice(&self, library: &str) -> String {
+        match (self.starter, library) {
+            (Starter::Srun, "Open MPI") => {
+                "start it by srun --mpi=pmix (`srun --mpi=list` shows whether Slurm has it), or by mpirun inside the allocation".into()
+            }
+            (Starter::Srun, _) => format!(
+                "{library} does not join ranks over srun's PMIx: start it by srun --mpi=pmi2, or by its own mpiexec inside the allocation"
+            ),
+            _ => format!(
+                "this program was built with {library}: start it by the mpirun of {library}, or build it with the MPI of this mpirun"
+            ),
+        }
+    }
+
+    /// This very command, as it works under Slurm; none where only another program would.
+    fn lines(&self, library: &str, size: usize) -> Vec<String> {
+        let starters = match (self.starter, library) {
+            (Starter::Srun, "Open MPI") => ["srun --mpi=pmix", "mpirun"],
+            (Starter::Srun, _) => ["srun --mpi=pmi2", "mpiexec"],
+            _ => return Vec::new(),
+        };
+        let words: Vec<String> = std::env::args().collect();
+        let words = words.join(" ");
+        starters
+            .map(|starter| format!("{starter} -n {size} {words}"))
+            .into()
     }
 
     /// As told by an environment.
@@ -136,6 +215,36 @@ mod tests {
         assert_eq!(start(&open), (Starter::OpenMpi, 0, Some(1)));
         let hydra = format!("{task} PMI_RANK=0 PMI_SIZE=1 HYDI_CONTROL_FD=7");
         assert_eq!(start(&hydra), (Starter::Hydra, 0, Some(1)));
+    }
+
+    #[test]
+    fn processes_started_together_must_be_in_one_world() {
+        let task = "SLURM_STEP_ID=0 SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=4 SLURM_NTASKS=8";
+        let report = |library, pmi: &str| {
+            let start = read(&format!("{task} {pmi}"));
+            assert!(!start.alone());
+            let error = start.joined(1, library).unwrap_err();
+            assert_eq!(error.exit_code(), 2);
+            error.report()
+        };
+        let open = report("Open MPI", "");
+        assert!(open.starts_with("srun without PMIx started 4 processes, but MPI's world has 1:"));
+        assert!(
+            open.contains("\n    srun --mpi=pmix -n 4 ") && open.contains("\n    mpirun -n 4 ")
+        );
+        let mpich = report("MPICH", "PMIX_RANK=2");
+        assert!(mpich.starts_with("srun with PMIx started 4 processes"));
+        assert!(mpich.contains("\n    srun --mpi=pmi2 -n 4 "));
+        assert!(read(task).joined(4, "Open MPI").is_ok());
+        // One task, the shell of a batch job, and Open MPI's mpirun inside a job.
+        for fine in [
+            "SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_NTASKS=8",
+            "SLURM_NTASKS=8 SLURM_PROCID=0",
+        ] {
+            assert!(read(fine).alone() && read(fine).joined(1, "Open MPI").is_ok());
+        }
+        let mpirun = format!("{task} OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1");
+        assert!(!read(&mpirun).alone() && read(&mpirun).joined(2, "Open MPI").is_ok());
     }
 
     #[test]

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use super::rows;
-use crate::Result;
-use crate::comm::Comm;
+use crate::comm::{Comm, run_ranks};
 use crate::data::rows::RowSet;
 use crate::data::synthetic::{self, Amount, Kind};
 use crate::data::{Dataset, cifar, clicks, describe, idx, split, text};
 use crate::observe::{say, table};
+use crate::{Error, Result};
 
 /// What to do with which files.
 pub enum Action {
@@ -113,6 +113,28 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
             made(validation)
         }
     }
+}
+
+/// The most threads: each holds the rows of a shard in memory.
+const MOST_THREADS: usize = 16;
+
+/// As `run`, without a launcher: a thread for each core takes the part of a rank where ranks share the work.
+pub fn run_alone(action: &Action) -> Result<()> {
+    let threads = match action {
+        Action::MakeClicks { .. } | Action::ImportText(_) => {
+            let cores = std::thread::available_parallelism();
+            cores.map_or(1, |cores| cores.get().min(MOST_THREADS))
+        }
+        _ => 1,
+    };
+    let mut outcomes = run_ranks(threads, |comm| run(comm, action));
+    // Who failed has more to tell than who heard of it.
+    outcomes.sort_by_key(|outcome| match outcome {
+        Err(Error::Peer { .. }) => 1,
+        Err(_) => 0,
+        Ok(()) => 2,
+    });
+    outcomes.swap_remove(0)
 }
 
 fn made(path: &Path) -> Result<()> {

@@ -143,6 +143,7 @@ impl Chosen {
             team: 1,
             samples: data.len(),
         };
+        let batches = batches.counted(nn::device::most(&mut model))?;
         let pixels = data.element() == "u8";
         let bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);
         let most = batches.limit("the device of a rank", memory, bytes)?;

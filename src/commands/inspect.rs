@@ -97,7 +97,7 @@ fn names(
 /// The set that `settings.toml` names.
 fn trained_on(folder: &RunFolder) -> Result<PathBuf> {
     let path = folder.file("settings.toml");
-    let text = std::fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+    let text = crate::files::read_text(&path)?;
     let hint = "give the set with --data";
     let table: toml::Table = text
         .parse()

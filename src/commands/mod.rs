@@ -22,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::{choice, one_blas_thread, start_with_known_core};
-use crate::comm::{Comm, Launch, MpiComm, abort, cores, threads_of_one_rank};
+use crate::comm::{Comm, Library, MpiComm, Start, abort, cores};
 use crate::{Error, Result, cli, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
@@ -55,14 +55,17 @@ pub enum Command {
     Model(model::Settings),
 }
 
-/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs.
+/// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
 pub fn main() -> ExitCode {
     start_with_known_core();
-    let launch = Launch::detect();
-    logging::start(launch);
-    let parsed = cli::parse().and_then(|command| choice().map(|_| command));
+    let start = Start::read();
+    logging::start(&start);
+    let parsed = cli::parse(&start).and_then(|command| choice().map(|_| command));
     let outcome = parsed.and_then(|command| match command {
-        Command::Train(settings) => with_ranks(|comm| train::run(comm, &settings)),
+        Command::Train(settings) => {
+            interrupt::heed();
+            with_ranks(|comm| train::run(comm, &settings))
+        }
         Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
@@ -72,7 +75,7 @@ pub fn main() -> ExitCode {
             one_blas_thread();
             replay::run(&settings)
         }
-        Command::Doctor(settings) => with_ranks(|comm| doctor::run(comm, &settings)),
+        Command::Doctor(settings) => with_any_ranks(|comm| doctor::run(comm, &settings)),
         Command::Matrix(settings) => {
             interrupt::listen();
             with_ranks(|comm| matrix::run(comm, &settings))
@@ -88,32 +91,62 @@ pub fn main() -> ExitCode {
         Command::Bench(settings) => with_ranks(|comm| bench::run(comm, &settings)),
         Command::Data(action) => {
             interrupt::listen();
-            match launch.size {
+            match start.alone() {
                 // Without a launcher there is no need for MPI, nor for a place where it works.
-                1 => data::run(&threads_of_one_rank(1)[0], &action),
-                _ => with_ranks(|comm| data::run(comm, &action)),
+                true => data::run_alone(&action),
+                false => with_ranks(|comm| data::run(comm, &action)),
             }
         }
     });
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        // It has been told.
+        Err(error @ Error::Stopped { .. }) => ExitCode::from(error.exit_code()),
         Err(error) => {
-            if launch.rank == 0 {
+            if start.rank == 0 {
                 say(&format!("error: {}\n", error.report()));
             }
-            launch.let_first_speak();
+            start.let_first_speak();
             ExitCode::from(error.exit_code())
         }
     }
 }
 
-/// Runs `job` with the ranks of the world. A failure on one rank ends all of them at once.
+/// Runs `job` with the ranks of the world, which must be all that were started together.
 fn with_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
+    let start = Start::read();
     let comm = MpiComm::start()?;
+    // Those that did not find each other would all tell: `main` lets the first do so.
+    if let Err(apart) = start.joined(comm.size(), &Library::ask().name) {
+        comm.finish(apart.exit_code());
+        return Err(apart);
+    }
+    work(comm, job)
+}
+
+/// Runs `job` with the ranks of the world, also where others were started together with them.
+fn with_any_ranks(job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
+    work(MpiComm::start()?, job)
+}
+
+/// Runs `job`. A failure on one rank ends all of them at once.
+fn work(comm: MpiComm, job: impl FnOnce(&dyn Comm) -> Result<()>) -> Result<()> {
     one_blas_thread();
-    let Err(error) = job(&comm) else {
-        comm.finish();
-        return Ok(());
+    let error = match job(&comm) {
+        Ok(()) => {
+            comm.finish(0);
+            return Ok(());
+        }
+        // No failure: all ranks have come to this together. The first of them to exit has mpirun end the others: what there is to say is
+        // said before.
+        Err(error @ Error::Stopped { .. }) => {
+            if comm.rank() == 0 {
+                say(&format!("{error}\n"));
+            }
+            comm.finish(error.exit_code());
+            return Err(error);
+        }
+        Err(error) => error,
     };
     if let Error::Peer { code, .. } = error {
         // The rank that failed speaks and ends the job; should it be gone already, this one does.

@@ -17,6 +17,9 @@ use crate::optim::Mover;
 use crate::train::{Replay, RunFolder, Trainer, UPDATES, checksum};
 use crate::{Error, Result, cli};
 
+/// The most ranks of a record: more were never started.
+const MOST_RANKS: usize = 1 << 20;
+
 /// What to repeat.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -69,8 +72,13 @@ impl Header {
             let hint = "give the folder of a run that was trained with --record";
             Error::file(&path, error, hint)
         })?;
-        serde_json::from_str(&text)
-            .map_err(|error| Error::file(&path, error, "the record is damaged"))
+        let header: Self = serde_json::from_str(&text)
+            .map_err(|error| Error::file(&path, error, "the record is damaged"))?;
+        if !(1..=MOST_RANKS).contains(&header.ranks) {
+            let problem = format!("is of {} ranks", header.ranks);
+            return Err(Error::file(&path, problem, "the record is damaged"));
+        }
+        Ok(header)
     }
 }
 

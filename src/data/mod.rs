@@ -6,6 +6,7 @@ pub mod cifar;
 pub mod clicks;
 pub mod describe;
 pub mod digits;
+mod fingerprint;
 pub mod idx;
 pub mod images;
 mod loader;
@@ -27,7 +28,7 @@ pub use part::{Part, Values};
 pub use pixels::Scaling;
 pub use set::Dataset;
 use set::shard_paths;
-pub use steps::{Length, Place, Steps};
+pub use steps::{Length, Piece, Place, Steps};
 use writer::only_shards;
 pub use writer::{Description, SetWriter};
 

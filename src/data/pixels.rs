@@ -128,9 +128,9 @@ impl Pixels {
                 // SAFETY: the map is read-only; a data set is written under another name and renamed when complete,
                 // so a file that changes under a run is outside what phalanx or any mapped reader can promise.
                 let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-                let end = start as usize + table.shape()[0] * shape.len() * width;
-                if map.len() < end {
-                    let problem = format!("is {} bytes long, its images end at {end}", map.len());
+                let end = table.end(start, width as u64);
+                if end.is_none_or(|end| map.len() < end) {
+                    let problem = format!("ends at byte {}, before its images do", map.len());
                     return Err(Error::file(path, problem, "copy or make it again"));
                 }
                 Source::Mapped {

@@ -93,10 +93,15 @@ fn aside(n: usize, fraction: f64, seed: u64) -> Result<Vec<bool>> {
         );
         return Err(Error::Usage(problem));
     }
+    Ok(chosen(n, second, seed))
+}
+
+/// Which of `n` are the `some` that `seed` chooses.
+pub(super) fn chosen(n: usize, some: usize, seed: u64) -> Vec<bool> {
     let order = Permutation::new(n, seed, 0);
-    let mut aside = vec![false; n];
-    (0..second).for_each(|k| aside[order.at(k)] = true);
-    Ok(aside)
+    let mut chosen = vec![false; n];
+    (0..some).for_each(|k| chosen[order.at(k)] = true);
+    chosen
 }
 
 /// Whether two paths name one file, be it there already or not.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How long to train at the most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -24,8 +24,8 @@ pub struct Place {
 }
 
 /// Epochs whose steps are of one size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
     /// Its first epoch, and its first step; it lasts until the next piece.
     epoch: u64,
     step: u64,
@@ -66,6 +66,18 @@ impl Steps {
             last.batch = batch;
         } else {
             self.pieces.push(Piece { epoch, step, batch });
+        }
+    }
+
+    /// How the batch has grown.
+    pub fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// Goes on with a batch that has grown elsewhere.
+    pub fn go_on(&mut self, pieces: Vec<Piece>) {
+        if !pieces.is_empty() {
+            self.pieces = pieces;
         }
     }
 

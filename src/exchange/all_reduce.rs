@@ -1,15 +1,16 @@
 //! Synchronous: every step's gradients are summed over all ranks, so that ranks never disagree.
 //!
-//! Cost of a step: `MPI_Allreduce` of 4·(parameters + 6) bytes, bucket by bucket, and on every rank the whole optimizer step
+//! Cost of a step: `MPI_Allreduce` of 4·(parameters + 11) bytes, bucket by bucket, and on every rank the whole optimizer step
 //! and its state. The simple, portable exchange, and the oracle of the others. Overlapped, a second thread adds up each
 //! layer's gradients while those of the layers before are computed: of the all-reduce only the last layer's part is left to
 //! wait for, if a core is free for that thread.
 
 use std::time::Instant;
 
-use super::{Exchange, Spent, Tail};
+use super::{Exchange, Spent, Tail, saved};
 use crate::Result;
-use crate::comm::{BUCKET, Comm, Courier, cuts};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{BUCKET, Comm, Courier, block, cuts};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
@@ -110,6 +111,23 @@ impl Exchange for AllReduce<'_> {
         let wait = total.mul_f64(self.waiting);
         let exchange = total - wait;
         Ok((team, Spent { exchange, wait }))
+    }
+
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let len = self.params.len();
+        let share = block(len, self.comm.size(), self.comm.rank());
+        saved::save(to, mover, &self.params, 0..len, share);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        _part: usize,
+    ) -> Result<()> {
+        saved::load(from, mover, updates, 0..self.params.len())
     }
 
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {

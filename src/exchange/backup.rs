@@ -10,9 +10,10 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use super::{Conduct, Exchange, FINISHED, Spent, Tail};
+use super::{Conduct, Exchange, FINISHED, Spent, Start, Tail, saved};
 use crate::Result;
-use crate::comm::{Comm, Gate, Moving, Pause, tree_sum};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, Gate, Moving, Pause, block, tree_sum};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
@@ -32,12 +33,15 @@ pub struct Backup<'c> {
 
 impl<'c> Backup<'c> {
     /// Takes steps from `params`, equal on every rank, each with the first `take` gradients, by an optimizer that remembers
-    /// so many `state` values of each parameter; all ranks must be on one node; *collective*.
-    pub fn new(comm: &'c dyn Comm, params: &[f32], take: usize, state: usize) -> Result<Self> {
+    /// so many values of each parameter as the start says; all ranks must be on one node; *collective*.
+    pub fn new(comm: &'c dyn Comm, params: &[f32], take: usize, start: &Start) -> Result<Self> {
+        let gate = Gate::new(comm, params, start.state * params.len(), Tail::LEN)?;
+        gate.skip_to(start.first);
+        comm.barrier();
         Ok(Self {
             comm,
             alone: comm.split(comm.rank()),
-            gate: Gate::new(comm, params, state * params.len(), Tail::LEN)?,
+            gate,
             take,
             params: params.to_vec(),
             cuts: [0, params.len()],
@@ -166,6 +170,42 @@ impl Exchange for Backup<'_> {
 
     fn conduct(&self) -> Conduct {
         self.conduct.clone()
+    }
+
+    /// As the parameters are now, whoever has moved them last; this rank's block of them.
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let of = self.params.len();
+        let share = block(of, self.comm.size(), self.comm.rank());
+        let (start, len) = (share.start, share.len());
+        let values = to.common(saved::PARAMETERS, start, len, of);
+        let updates = self.gate.copy(share.clone(), values);
+        for i in 0..mover.state() {
+            let values = to.common(&saved::memory(i), start, len, of);
+            let there = (i + 1) * of + share.start..(i + 1) * of + share.end;
+            self.gate.copy(there, values);
+        }
+        mover.go_on(updates);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        _part: usize,
+    ) -> Result<()> {
+        let of = self.params.len();
+        if self.comm.rank() == 0 {
+            let mut values = vec![0.0; of];
+            for i in 0..mover.state() {
+                from.read(&saved::memory(i), 0..of, &mut values)?;
+                self.gate.fill((i + 1) * of, &values);
+            }
+            self.gate.go_on(updates);
+        }
+        self.comm.barrier();
+        Ok(())
     }
 
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {

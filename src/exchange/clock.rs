@@ -31,12 +31,19 @@ pub struct Clock<'c> {
 }
 
 impl<'c> Clock<'c> {
-    /// Nobody has taken a step yet; *collective*.
-    pub fn new(comm: &'c dyn Comm, bound: Option<u64>) -> Result<Self> {
+    /// Nobody has taken a step yet, of those from `first` on; *collective*.
+    pub fn new(comm: &'c dyn Comm, bound: Option<u64>, first: u64) -> Result<Self> {
         let counts = vec![0; RANKS + 2 * comm.size()];
+        let counters = comm.counters(counts.len())?;
+        if first > 0 {
+            if comm.rank() == 0 {
+                counters.add(CLAIMED, first)?;
+            }
+            comm.barrier();
+        }
         Ok(Self {
             comm,
-            counters: comm.counters(counts.len())?,
+            counters,
             bound,
             counts,
             ended: 0,

@@ -16,6 +16,16 @@ pub struct Conduct {
     pub updates: u64,
 }
 
+impl Conduct {
+    /// Counts all that `other` has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.behind.merge(&other.behind);
+        self.missed.merge(&other.missed);
+        self.dropped += other.dropped;
+        self.updates += other.updates;
+    }
+}
+
 /// How often each small number occurred.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {

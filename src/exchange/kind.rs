@@ -50,6 +50,8 @@ pub struct Start<'a> {
     pub stream: Option<Rc<Stream>>,
     /// The folder in which every update of an asynchronous run is recorded.
     pub record: Option<&'a Path>,
+    /// Steps that a run had taken which goes on here.
+    pub first: u64,
 }
 
 impl Kind {
@@ -116,6 +118,22 @@ impl Kind {
         }
     }
 
+    /// The name of one that a measurement may choose.
+    pub fn chosen_name(self) -> Option<&'static str> {
+        match self {
+            Self::NodeShared => Some("node-shared"),
+            Self::AllReduce => Some("all-reduce"),
+            _ => None,
+        }
+    }
+
+    /// What `chosen_name` names.
+    pub fn of_chosen(name: &str) -> Option<Self> {
+        let all = [Self::NodeShared, Self::AllReduce];
+        all.into_iter()
+            .find(|kind| kind.chosen_name() == Some(name))
+    }
+
     /// Whether all ranks take a step together, each with a part of its batch.
     pub fn is_synchronous(self) -> bool {
         !matches!(self, Self::OneSided(_) | Self::Local(_))
@@ -127,6 +145,19 @@ impl Kind {
             self,
             Self::Auto | Self::NodeShared | Self::AllReduce | Self::Overlapped | Self::OnDevice
         )
+    }
+
+    /// What counts as claimed by each of so many ranks when a run goes on that had taken `first` steps.
+    pub fn claimed(self, first: u64, ranks: usize) -> u64 {
+        match self {
+            Self::OneSided(_) | Self::Local(_) => first / ranks as u64,
+            _ => first,
+        }
+    }
+
+    /// Whether ranks hear each other's votes at steps that they take together.
+    pub fn hears_votes(self) -> bool {
+        self.is_lockstep() || matches!(self, Self::Local(_))
     }
 
     /// A free-running asynchronous exchange.
@@ -146,16 +177,12 @@ impl Kind {
     ) -> Result<Box<dyn Exchange + 'c>> {
         self.check(comm, start.shards)?;
         Ok(match self {
-            Self::Auto | Self::NodeShared => {
-                Box::new(NodeShared::new(comm, &params, start.shards)?)
-            }
+            Self::Auto | Self::NodeShared => Box::new(NodeShared::new(comm, params, start.shards)?),
             Self::AllReduce => Box::new(AllReduce::new(comm, params, start.shards)),
             Self::Overlapped => Box::new(AllReduce::overlapped(comm, params)?),
             Self::OnDevice => Box::new(OnDevice::new(comm, params, start)?),
-            Self::Backup { take, .. } => Box::new(Backup::new(comm, &params, take, start.state)?),
-            Self::OneSided(freedom) => {
-                Box::new(OneSided::new(comm, freedom, params, start.record)?)
-            }
+            Self::Backup { take, .. } => Box::new(Backup::new(comm, &params, take, &start)?),
+            Self::OneSided(freedom) => Box::new(OneSided::new(comm, freedom, params, start)?),
             Self::Local(averaging) => Box::new(Local::new(comm, averaging, params)),
         })
     }

@@ -1,16 +1,20 @@
 //! Local descent: each rank takes steps on parameters of its own, and every so many steps they are averaged.
 //!
-//! Cost of an averaging: a barrier, and `MPI_Allreduce` of two numbers and then of
+//! Cost of an averaging: a barrier, and `MPI_Allreduce` of seven numbers and then of
 //! 4·parameters bytes, bucket by bucket, once in `every` steps of a rank.
 //! After McMahan et al. (2017) and Stich (2019); elastic averaging after Zhang, Choromanska and LeCun (2015).
 
 use std::time::Instant;
 
-use super::{Exchange, FINISHED, Spent, Tail};
+use super::{Exchange, FINISHED, Spent, Tail, Votes, saved};
 use crate::Result;
-use crate::comm::{BUCKET, Comm};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{BUCKET, Comm, block};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
+
+/// In checkpoints: the parameters of a rank that only elastic averaging makes like those of others.
+const OWN: &str = "own_parameters";
 
 /// When and how ranks average.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,12 +75,19 @@ impl<'c> Local<'c> {
         }
     }
 
-    /// Averages; gives how many ranks are going on; *collective*.
-    fn average(&mut self, goes_on: bool) -> u64 {
+    /// Averages; gives how many ranks are going on, and their votes if all are; *collective*.
+    fn average(&mut self, goes_on: bool, votes: Votes) -> (u64, Votes) {
         let ranks = self.comm.size() as f32;
-        let mut flags = [u64::from(goes_on), u64::from(self.ends)];
+        let mut flags = [0; 7];
+        flags[..2].copy_from_slice(&[u64::from(goes_on), u64::from(self.ends)]);
+        flags[2..].copy_from_slice(&votes.numbers());
         self.comm.sum(&mut flags);
         self.over = flags[1] > 0;
+        let [going, _, votes @ ..] = flags;
+        let votes = match going == self.comm.size() as u64 {
+            true => Votes::of(votes),
+            false => Votes::default(),
+        };
         let grads = &mut self.grads;
         match self.averaging.elastic {
             None => {
@@ -101,7 +112,7 @@ impl<'c> Local<'c> {
                 }
             }
         }
-        flags[0]
+        (going, votes)
     }
 
     /// The parameters that stand for all ranks'.
@@ -148,14 +159,15 @@ impl Exchange for Local<'_> {
         self.taken += 1;
         let moved = start.elapsed();
         let mut arrived = moved;
+        let mut votes = Votes::default();
         if self.taken.is_multiple_of(self.averaging.every) {
             self.comm.barrier();
             arrived = start.elapsed();
-            self.average(true);
+            (_, votes) = self.average(true, mine.votes);
         }
         let wait = arrived - moved;
         let exchange = start.elapsed() - wait;
-        Ok((mine, Spent { exchange, wait }))
+        Ok((Tail { votes, ..mine }, Spent { exchange, wait }))
     }
 
     fn finish(&mut self) -> Result<()> {
@@ -163,11 +175,40 @@ impl Exchange for Local<'_> {
         Ok(())
     }
 
+    /// Ranks take turns: with this step's round, all have taken theirs.
+    fn reached(&self, step: u64) -> u64 {
+        let ranks = self.comm.size() as u64;
+        (step / ranks + 1) * ranks
+    }
+
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let len = self.params.len();
+        let share = block(len, self.comm.size(), self.comm.rank());
+        saved::save_own(to, mover, self.common(), share);
+        if self.averaging.elastic.is_some() {
+            to.own(OWN, len).copy_from_slice(&self.params);
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        part: usize,
+    ) -> Result<()> {
+        if self.averaging.elastic.is_some() {
+            saved::own(from, part, OWN, &mut self.params)?;
+        }
+        saved::load_own(from, part, mover, updates, self.params.len())
+    }
+
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {
         // Ranks with steps left average with those that have none, until all are here.
         loop {
             self.comm.barrier();
-            if self.average(false) == 0 {
+            if self.average(false, Votes::default()).0 == 0 {
                 break;
             }
         }

@@ -11,6 +11,7 @@ mod local;
 mod node_shared;
 mod on_device;
 mod one_sided;
+mod saved;
 mod tail;
 
 pub use all_reduce::AllReduce;
@@ -23,11 +24,12 @@ pub use local::{Averaging, Local};
 pub use node_shared::NodeShared;
 pub use on_device::OnDevice;
 pub use one_sided::{Freedom, OneSided, Placement, Record, Update};
-pub use tail::Tail;
+pub use tail::{Tail, Votes};
 
 use std::time::Duration;
 
 use crate::Result;
+use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::Comm;
 use crate::nn::{Arenas, Params};
 use crate::optim::Mover;
@@ -71,6 +73,23 @@ pub trait Exchange {
     fn conduct(&self) -> Conduct {
         Conduct::default()
     }
+    /// How many steps all ranks have taken when this one has taken `step`, in the sense of a checkpoint: a run that goes on from
+    /// there claims those behind them.
+    fn reached(&self, step: u64) -> u64 {
+        step + 1
+    }
+    /// Copies what this rank gives to a checkpoint: its part of the parameters, what the optimizer remembers of that, and what
+    /// else only the exchange knows.
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()>;
+    /// Takes back what the rank whose part is the `part`th gave, but for the parameters, which the exchange has been started
+    /// with, after `updates` of the optimizer; *collective*.
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        part: usize,
+    ) -> Result<()>;
     /// Ends the exchange and gives every rank the same parameters; *collective* over all ranks.
     fn settle(self: Box<Self>) -> Result<Vec<f32>>;
 }

@@ -12,9 +12,10 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Exchange, Spent, Tail};
+use super::{Exchange, Spent, Tail, saved};
 use crate::Result;
-use crate::comm::{BUCKET, Comm, Division, Slices, cuts};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{BUCKET, Comm, Division, Slices, block, cuts};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::{Mover, Part};
 
@@ -34,7 +35,7 @@ pub struct NodeShared<'c> {
 impl<'c> NodeShared<'c> {
     /// Takes steps from `params`, equal on every rank; *collective*. With `shards`, sums are the same bits for any number
     /// of ranks that divides them.
-    pub fn new(comm: &'c dyn Comm, params: &[f32], shards: Option<usize>) -> Result<Self> {
+    pub fn new(comm: &'c dyn Comm, params: Vec<f32>, shards: Option<usize>) -> Result<Self> {
         let owners = owners(comm);
         let leaves = shards.unwrap_or(owners);
         let division = Division { owners, leaves };
@@ -43,12 +44,13 @@ impl<'c> NodeShared<'c> {
             // Those without a slice have nothing to add up.
             .filter(|_| comm.local_rank() < owners);
         let node: Rc<dyn Comm> = comm.node().into();
+        let cuts = cuts(params.len(), leaves, division.of(comm.local_rank()));
         let slices = Slices::new(node.clone(), params, Tail::LEN, division)?;
         Ok(Self {
             comm,
             node,
             across,
-            cuts: cuts(params.len(), leaves, division.of(comm.local_rank())),
+            cuts,
             slices,
             reproducible: shards.is_some(),
         })
@@ -132,9 +134,28 @@ impl Exchange for NodeShared<'_> {
         Ok((team, Spent { exchange, wait }))
     }
 
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let held = self.slices.mine();
+        // Owners of the same slice divide it among themselves.
+        let (nodes, node) = (self.across.as_ref()).map_or((1, 0), |all| (all.size(), all.rank()));
+        let part = block(held.len(), nodes, node);
+        let share = held.start + part.start..held.start + part.end;
+        saved::save(to, mover, self.slices.params(), held, share);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        _part: usize,
+    ) -> Result<()> {
+        saved::load(from, mover, updates, self.slices.mine())
+    }
+
     fn settle(self: Box<Self>) -> Result<Vec<f32>> {
-        let mut params = self.slices.params().to_vec();
-        self.slices.close()?;
+        let mut params = self.slices.settle()?;
         if self.comm.local_size() < self.comm.size() {
             // MPI advises, but does not promise, that all nodes get the same bits from a sum.
             self.comm.broadcast(0, &mut params[..]);

@@ -10,9 +10,10 @@ mod outbox;
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::{Exchange, Spent, Start, Tail};
+use super::{Exchange, Spent, Start, Tail, saved};
 use crate::backend::cuda::{Buffer, Stream, reduce};
-use crate::comm::Comm;
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, block};
 use crate::nn::{Arenas, Grads, Outlet, Params};
 use crate::optim::{Mover, There};
 use crate::{Error, Result};
@@ -162,6 +163,38 @@ impl Exchange for OnDevice<'_> {
         let wait = total.mul_f64(self.waiting);
         let exchange = total - wait;
         Ok((team, Spent { exchange, wait }))
+    }
+
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let of = self.params.len();
+        let share = block(of, self.comm.size(), self.comm.rank());
+        let (start, len) = (share.start, share.len());
+        let values = to.common(saved::PARAMETERS, start, len, of);
+        (self.stream).download(self.params.view().part(share.clone()), values)?;
+        for i in 0..mover.state() {
+            let values = to.common(&saved::memory(i), start, len, of);
+            let there = i * of + share.start..i * of + share.end;
+            (self.stream).download(self.memory.view().part(there), values)?;
+        }
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        _part: usize,
+    ) -> Result<()> {
+        mover.go_on(updates);
+        let of = self.params.len();
+        let mut values = vec![0.0; of];
+        for i in 0..mover.state() {
+            from.read(&saved::memory(i), 0..of, &mut values)?;
+            let there = self.memory.view_mut().part(i * of..(i + 1) * of);
+            self.stream.upload(&values, there)?;
+        }
+        Ok(())
     }
 
     fn settle(self: Box<Self>) -> Result<Vec<f32>> {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{FloatSize, IntSize, TypeDescriptor};
-use hdf5::{Group, H5Type, Hyperslab, LinkType, Selection};
+use hdf5::{Group, H5Type, Hyperslab, LinkType, LocationType, Selection};
 use ndarray::ArrayD;
 
 use super::{File, Table, brief, fault};
@@ -62,10 +62,8 @@ impl File {
             let problem = format!("has no data set `{name}` (it has: {all})");
             Error::file(&self.path, problem, "name one of those, as FILE.h5:/NAME")
         })?;
-        Ok(Table {
-            inner,
-            path: self.path.clone(),
-        })
+        let path = self.path.clone();
+        Table { inner, path }.with_chunks(name)
     }
 
     /// Paths of all data sets, in groups too.
@@ -110,7 +108,9 @@ fn list(group: &Group, at: &str, depth: usize, found: &mut Vec<String>) {
             return;
         }
         let path = format!("{at}/{name}");
-        if group.dataset(&name).is_ok() {
+        // By kind: opening a data set would read more of it than is needed here.
+        let kind = group.loc_type_by_name(&name);
+        if matches!(kind, Ok(LocationType::Dataset)) {
             found.push(path);
             continue;
         }
@@ -160,7 +160,7 @@ impl Table {
 
     /// Rows of a chunk, or 1 if it has no chunks.
     pub fn chunk_rows(&self) -> usize {
-        self.inner.chunk().map_or(1, |chunk| chunk[0])
+        self.inner.chunk().map_or(1, |chunk| chunk[0].max(1))
     }
 
     /// Whether its numbers are in other tables.

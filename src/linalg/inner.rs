@@ -1,13 +1,22 @@
 //! The inner product of a block with the transpose of another: what two blocks add to the trace of a product.
 
+use std::ops::Range;
+
 use ndarray::{ArrayView2, Axis};
 
 use super::Real;
 use super::sum::{Strands, Total};
-use crate::backend::cpu::{Work, wide};
+use crate::backend::cpu::{Work, prefetch_line, wide};
 
 /// Rows and columns that are transposed at once: two such squares of `f64` are half of a first-level cache.
 const SIDE: usize = 32;
+/// Rows and columns that are asked for before their squares are gone through: what lies in long rows, far from each other, comes
+/// in the order of memory then.
+const REGION: usize = 64;
+/// Bytes of a line of a cache.
+const LINE: usize = 64;
+/// Rows above which a block is not in a cache already.
+const NEAR: usize = 512;
 
 /// `Σ aᵢⱼ bⱼᵢ`, the trace of `a·b`; a: (m, n), b: (n, m), rows of both without gaps.
 ///
@@ -43,21 +52,48 @@ impl<T: Real> Work for Inner<'_, T> {
     fn run(self) {
         // Begun here, where the compiler sees that all lanes are alike.
         let mut strands = Strands::default();
-        let mut turned = [[T::zero(); SIDE]; SIDE];
-        for (high, a) in self.a.chunks(SIDE).enumerate() {
-            for (left, b) in self.b.chunks(SIDE).enumerate() {
-                let (i, j) = (high * SIDE, left * SIDE);
-                for (column, row) in b.iter().enumerate() {
-                    for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
-                        line[column] = value;
-                    }
+        let is_far = self.a.len().max(self.b.len()) > NEAR;
+        for (high, a) in self.a.chunks(REGION).enumerate() {
+            for (left, b) in self.b.chunks(REGION).enumerate() {
+                if is_far {
+                    ask(a, left * REGION..left * REGION + b.len());
+                    ask(b, high * REGION..high * REGION + a.len());
                 }
-                for (row, line) in a.iter().zip(&turned) {
-                    strands.products(&row[j..j + b.len()], &line[..b.len()]);
-                }
+                region(a, b, (high * REGION, left * REGION), &mut strands);
             }
         }
         *self.out = strands;
+    }
+}
+
+/// Starts bringing these columns of rows into the cache.
+#[inline(always)]
+fn ask<T>(rows: &[&[T]], columns: Range<usize>) {
+    let line = LINE / size_of::<T>();
+    for row in rows {
+        row[columns.clone()]
+            .chunks(line)
+            .for_each(|line| prefetch_line(&line[0]));
+    }
+}
+
+/// Adds what columns `left` and on of some rows of A and columns `high` and on of some rows of B have in common, square by
+/// square.
+#[inline(always)]
+fn region<T: Real>(a: &[&[T]], b: &[&[T]], (high, left): (usize, usize), strands: &mut Strands) {
+    let mut turned = [[T::zero(); SIDE]; SIDE];
+    for (up, a) in a.chunks(SIDE).enumerate() {
+        for (across, b) in b.chunks(SIDE).enumerate() {
+            let (i, j) = (high + up * SIDE, left + across * SIDE);
+            for (column, row) in b.iter().enumerate() {
+                for (line, &value) in turned.iter_mut().zip(&row[i..i + a.len()]) {
+                    line[column] = value;
+                }
+            }
+            for (row, line) in a.iter().zip(&turned) {
+                strands.products(&row[j..j + b.len()], &line[..b.len()]);
+            }
+        }
     }
 }
 
@@ -78,7 +114,8 @@ mod tests {
 
     #[test]
     fn blocks_of_any_shape_give_the_exact_sum() {
-        for (m, n) in [(1, 1), (5, 3), (32, 32), (33, 100), (64, 7), (131, 97)] {
+        let shapes = [(1, 1), (5, 3), (32, 32), (33, 100), (64, 7), (131, 97)];
+        for (m, n) in shapes.into_iter().chain([(513, 40), (600, 1100)]) {
             let (a, b) = (whole(1, (m, n), 52), whole(2, (n, m), 52));
             let pairs = a.iter().zip(b.t().iter().copied().collect::<Vec<_>>());
             let exact: i128 = pairs.map(|(&a, b)| a as i128 * b as i128).sum();

@@ -14,6 +14,7 @@ use blocks::Block;
 use decode::decode;
 use ndarray::{ArrayViewMut2, Axis, s};
 
+use super::folder::TABLE;
 use super::{Precision, Real};
 use crate::h5::{self, Cell, Table};
 use crate::{Error, Result};
@@ -63,13 +64,23 @@ impl Stored {
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
         let file = h5::File::open(path)?;
+        let meant = name.is_none_or(|name| name.trim_start_matches('/') == TABLE);
+        if meant && let Some((shape, cell, blocks)) = blocks::joined(path, &file)? {
+            return Ok(Self {
+                path: path.to_path_buf(),
+                name: TABLE.into(),
+                shape,
+                cell,
+                way: Way::Plain(blocks),
+            });
+        }
         let name = match name {
             Some(name) => name.to_owned(),
             None => only(path, &file)?,
         };
         let table = file.any_table(&name)?;
         let (shape, cell) = check(path, &name, &table)?;
-        let way = match blocks::find(path, &file, &table, (shape, cell))? {
+        let way = match blocks::find(path, &table, (shape, cell))? {
             Some(blocks) => Way::Plain(blocks),
             None => Way::Hdf5 {
                 chunk: table.chunk_rows(),

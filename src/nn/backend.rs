@@ -1,6 +1,7 @@
 //! What takes batches through a model: the threads of a rank, or a device.
 
 use std::rc::Rc;
+use std::slice::ChunksExact;
 
 use super::{Arenas, Crew, Fault, Grads, LayerCost, Model, Params, ShardSums, Share, Tally};
 use crate::Result;
@@ -43,6 +44,11 @@ pub trait Backend {
     /// The states that shards have left the model in, in the order of shards; none where there are no shards.
     fn shard_states(&mut self) -> Vec<&mut Vec<f32>> {
         Vec::new()
+    }
+
+    /// Replaces the states that shards have left the model in, in the order of this rank's shards.
+    fn set_shard_states(&mut self, _states: ChunksExact<f32>) {
+        unreachable!("only asked of those that compute in shards")
     }
 
     /// Starts to add up the time of each layer.
@@ -129,6 +135,10 @@ impl Backend for Crew {
 
     fn shard_states(&mut self) -> Vec<&mut Vec<f32>> {
         self.shard_states()
+    }
+
+    fn set_shard_states(&mut self, states: ChunksExact<f32>) {
+        self.set_shard_states(states);
     }
 
     fn watch(&mut self) {

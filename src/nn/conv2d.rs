@@ -57,7 +57,7 @@ impl Layer for Conv2d {
     }
 
     fn flops(&self) -> Flops {
-        let product = 2.0 * (self.weights() * self.g.oh() * self.g.ow()) as f64;
+        let product = 2.0 * self.weights() as f64 * (self.g.oh() * self.g.ow()) as f64;
         Flops {
             forward: product,
             grad_params: product,
@@ -116,6 +116,10 @@ impl Layer for Conv2d {
 }
 
 impl DeviceLayer for Conv2d {
+    fn most(&self) -> usize {
+        cuda::conv2d::Conv2d::new(self.g).most()
+    }
+
     fn scratch(&self, n: usize) -> usize {
         cuda::conv2d::Conv2d::new(self.g).scratch(n)
     }

@@ -1,6 +1,7 @@
 //! The threads of a rank: each takes its block of the batch through a model of its own.
 
 use std::ops::Range;
+use std::slice::ChunksExact;
 use std::sync::Mutex;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -176,6 +177,16 @@ impl Crew {
         let others = others.map(|helper| &mut helper.get_mut().expect(UNPOISONED).tree);
         let trees = std::iter::once(&mut self.tree).chain(others);
         trees.flat_map(|tree| &mut tree.states).collect()
+    }
+
+    /// Replaces these states, of which every thread has as many.
+    pub fn set_shard_states(&mut self, mut states: ChunksExact<f32>) {
+        let each = states.len() / self.threads();
+        let others = (self.others.iter_mut()).flat_map(|others| &mut others.helpers);
+        let others = others.map(|helper| &mut helper.get_mut().expect(UNPOISONED).tree);
+        for tree in std::iter::once(&mut self.tree).chain(others) {
+            tree.states = states.by_ref().take(each).map(<[f32]>::to_vec).collect();
+        }
     }
 
     /// The losses of a training step, and sets `grads` to the gradient of `scale` times their sum.

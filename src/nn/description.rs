@@ -40,7 +40,7 @@ type Fields = BTreeMap<Spanned<String>, Value>;
 impl Spec {
     /// Reads a TOML file; what is wrong in it is named with its line.
     pub fn read(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let text = crate::files::read_text(path)?;
         let (mut spec, lines) = parse(&text).map_err(|problem| Error::Line {
             path: path.to_path_buf(),
             line: problem.line,

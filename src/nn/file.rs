@@ -65,8 +65,14 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
     };
     let spec = Spec::parse(&text)
         .map_err(|problem| bad(format!("its model cannot be read: {problem}")))?;
+    // Its parameters are in the file, so that the file tells how many they can be.
+    let bytes = std::fs::metadata(path).map_err(Error::io("read", path))?;
     let mut model = spec
-        .build(shape, number("classes", 1)?[0] as u32)
+        .build_within(
+            shape,
+            number("classes", 1)?[0] as u32,
+            bytes.len() as usize / 4,
+        )
         .map_err(|error| bad(error.to_string()))?;
     let read = |tensors: &[Tensor], values: &mut [f32]| {
         for tensor in tensors {

@@ -99,6 +99,10 @@ impl Layer for Linear {
 }
 
 impl DeviceLayer for Linear {
+    fn most(&self) -> usize {
+        cuda::linear::MOST
+    }
+
     fn scratch(&self, n: usize) -> usize {
         cuda::linear::scratch(self.geometry(n))
     }

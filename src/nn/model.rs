@@ -194,7 +194,7 @@ impl Model {
         let written = stages().filter(|(i, stage)| *i == done || !stage.in_place);
         let outputs: usize = written.map(|(_, stage)| stage.outputs).sum();
         let largest = stages().map(|(_, stage)| stage.outputs).max().unwrap_or(0);
-        head + n * (outputs + 2 * largest)
+        n.saturating_mul(outputs + 2 * largest).saturating_add(head)
     }
 
     /// Number, name and output of each layer, as the last pass left them.

@@ -18,6 +18,16 @@ use crate::backend::cpu::{conv2d, local_response, pool};
 use crate::data::Shape;
 use crate::{Error, Result};
 
+/// The most values that a layer may give for one sample, and the most parameters of a model: beyond them a size is a slip of
+/// the hand, or a file is damaged.
+const MOST_VALUES: u128 = 1 << 31;
+const MOST_PARAMS: usize = 1 << 40;
+/// The most layers, and the largest number in one.
+const MOST_LAYERS: usize = 1000;
+const MOST_SIZE: usize = 1 << 24;
+/// The most channels that are normalised: their statistics are allocated with the layer.
+const MOST_CHANNELS: usize = 1 << 14;
+
 /// One layer, without the sizes that follow from the one before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -166,17 +176,34 @@ impl Spec {
 
     /// The model for inputs of `shape` and so many classes; an impossible layer is named.
     pub fn build(&self, shape: Shape, classes: u32) -> Result<Model> {
+        self.build_within(shape, classes, MOST_PARAMS)
+    }
+
+    /// As `build`, with no more than so many parameters: nothing is allocated for a model that has more.
+    pub(super) fn build_within(&self, shape: Shape, classes: u32, most: usize) -> Result<Model> {
+        if !(1..=MOST_VALUES).contains(&values(shape)) || self.layers.len() > MOST_LAYERS {
+            return Err(Error::Mismatch {
+                what: format!("size of {}", self.name),
+                expected: format!("images of 1 to 2³¹ values and up to {MOST_LAYERS} layers"),
+                got: format!("{shape} and {}", self.layers.len()),
+                hint: "use images that the model is made for, or change the model",
+            });
+        }
         let mut layers: Vec<Box<dyn Layer>> = Vec::new();
         let mut x = shape;
+        let mut left = most as u128;
         for (i, spec) in self.layers.iter().enumerate() {
-            let layer = spec
-                .build(i as u64, x, classes)
-                .map_err(|problem| Error::Mismatch {
-                    what: self.place(i),
-                    expected: problem,
-                    got: format!("an input of {x}"),
-                    hint: "use images that the model is made for, or change the layer",
-                })?;
+            let built = spec.check(x, classes).and_then(|params| {
+                let fewer = || format!("at most {left} parameters of this layer and those behind");
+                left = left.checked_sub(params).ok_or_else(fewer)?;
+                spec.build(i as u64, x, classes)
+            });
+            let layer = built.map_err(|problem| Error::Mismatch {
+                what: self.place(i),
+                expected: problem,
+                got: format!("an input of {x}"),
+                hint: "use images that the model is made for, or change the layer",
+            })?;
             x = layer.output();
             layers.push(layer);
         }
@@ -217,6 +244,62 @@ impl LayerSpec {
             Self::Dropout { .. } => "dropout",
             Self::Relu => "relu",
             Self::Tanh => "tanh",
+        }
+    }
+
+    /// How many parameters it has for inputs of `x`, or what it would need: no size of it, nor of what it gives, is beyond
+    /// what can be.
+    fn check(&self, x: Shape, classes: u32) -> Result<u128, String> {
+        let wide = |size: usize| size as u128;
+        let most = |sizes: [usize; 4]| match sizes.iter().all(|&size| size <= MOST_SIZE) {
+            true => Ok(()),
+            false => Err(format!("no size above {MOST_SIZE}")),
+        };
+        let (params, outputs) = match *self {
+            Self::Conv2d {
+                outputs,
+                kernel,
+                stride,
+                pad,
+            } => {
+                most([outputs, kernel, stride, pad])?;
+                fits(x, kernel, stride, pad)?;
+                let under = wide(x.c) * wide(kernel) * wide(kernel);
+                let side = |size: usize| wide((size + 2 * pad - kernel) / stride + 1);
+                let plane = side(x.h) * side(x.w);
+                (wide(outputs) * (under + 1), wide(outputs) * plane)
+            }
+            Self::Linear { outputs, .. } => {
+                let outputs = wide(outputs.unwrap_or(classes as usize));
+                (outputs.saturating_mul(values(x) + 1), outputs)
+            }
+            Self::MaxPool {
+                kernel,
+                stride,
+                pad,
+            }
+            | Self::AveragePool {
+                kernel,
+                stride,
+                pad,
+            } => {
+                most([kernel, stride.unwrap_or(kernel), pad, 0])?;
+                // At most a row and a column more than there were.
+                (0, wide(x.c) * (wide(x.h) + 1) * (wide(x.w) + 1))
+            }
+            Self::BatchNorm { .. } if x.c > MOST_CHANNELS => {
+                return Err(format!("at most {MOST_CHANNELS} channels"));
+            }
+            Self::BatchNorm { .. } => (2 * wide(x.c), values(x)),
+            Self::LocalResponse { size, .. } => {
+                most([size, 0, 0, 0])?;
+                (0, values(x))
+            }
+            _ => (0, values(x)),
+        };
+        match outputs <= MOST_VALUES {
+            true => Ok(params),
+            false => Err("no more than 2³¹ outputs for a sample".into()),
         }
     }
 
@@ -350,6 +433,11 @@ fn pooling(
             pad,
         },
     )))
+}
+
+/// Values of a sample, however many those are.
+fn values(Shape { c, h, w }: Shape) -> u128 {
+    (c as u128).saturating_mul(h as u128 * w as u128)
 }
 
 /// Whether windows of `k` fit into the padded image.

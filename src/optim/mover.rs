@@ -148,6 +148,22 @@ impl Mover {
         self.optimizer.state()
     }
 
+    /// Steps taken.
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Goes on after `taken` steps.
+    pub fn go_on(&mut self, taken: u64) {
+        self.taken = taken;
+    }
+
+    /// What the optimizer remembers of `part`, which is at every step the same.
+    pub fn memory(&mut self, part: Range<usize>) -> Vec<&mut [f32]> {
+        self.make_ready(part);
+        self.optimizer.memory()
+    }
+
     /// Goes on where another has been after `taken` steps of `part`, with what that one remembered.
     pub fn resume(&mut self, part: Range<usize>, taken: u64, memory: &[f32]) {
         self.make_ready(part);

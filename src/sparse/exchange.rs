@@ -138,7 +138,7 @@ impl Picked {
 
 /// The error of a row whose feature is none of the set's.
 pub(super) fn no_such_feature(set: &RowSet, row: usize, feature: u32) -> Error {
-    let features = set.about.features;
+    let (features, row) = (set.about.features, set.stored(row));
     let problem = format!("row {row} has feature {feature}, expected below {features}");
     Error::file(&set.path, problem, "make or import the set again")
 }
@@ -146,6 +146,7 @@ pub(super) fn no_such_feature(set: &RowSet, row: usize, feature: u32) -> Error {
 /// The error of a logit that is no finite number: the row's fault, or that of the weights.
 pub(super) fn no_number(work: &Work, row: usize, logit: f32) -> Error {
     let values = work.set.row(row).values.unwrap_or_default();
+    let row = work.set.stored(row);
     if let Some(value) = values.iter().find(|value| !value.is_finite()) {
         let problem = format!("row {row} has a value of {value}, expected a finite number");
         return Error::file(&work.set.path, problem, "make or import the set again");

@@ -44,7 +44,7 @@ impl<'c, M: Move<W>, const W: usize> Far<'c, M, W> {
             comm,
             features,
             window: comm.window(&vec![0.0; mine.len() * W])?,
-            clock: Clock::new(comm, bound)?,
+            clock: Clock::new(comm, bound, 0)?,
             rule,
             gathered: Gathered::default(),
             states: Vec::new(),

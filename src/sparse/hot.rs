@@ -24,9 +24,9 @@ const PLACES: usize = 4096;
 /// The hot features of a set, the same on every rank.
 pub struct HotFeatures {
     /// For each place the only feature that may be there; of an empty place, one that belongs elsewhere.
-    keys: Vec<u32>,
+    keys: Box<[u32; PLACES]>,
     /// For each place the number of its feature among the hot ones.
-    slots: Vec<u16>,
+    slots: Box<[u16; PLACES]>,
     /// The features.
     features: Vec<u32>,
     /// How many of them are very hot.
@@ -76,10 +76,10 @@ impl HotFeatures {
     fn of(features: impl Iterator<Item = (u32, bool)>) -> Self {
         // A feature that belongs elsewhere is found at no place but its own.
         let elsewhere = |at: usize| (0..).find(|&feature| place(feature) != at);
-        let keys = (0..PLACES).map(|at| elsewhere(at).expect("two places are enough"));
+        let key = |at: usize| elsewhere(at).expect("two places are enough");
         let mut found = Self {
-            keys: keys.collect(),
-            slots: vec![0; PLACES],
+            keys: Box::new(std::array::from_fn(key)),
+            slots: Box::new([0; PLACES]),
             features: Vec::new(),
             very: 0,
         };

@@ -1,14 +1,11 @@
 //! The arithmetic of one row whose features are cells of shared memory: read, computed on in vectors, written.
+// Lanes are indexed: iterators would hide which is which.
+#![allow(clippy::needless_range_loop)]
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use super::rule::Move;
-
-/// Features that a vector can hold.
-const LANES: usize = 8;
-
-/// The floats of a feature.
-pub(super) type Cell<const W: usize> = [AtomicU32; W];
+use crate::backend::cpu::{Cell, LANES, read_cells, write_cells};
 
 /// Reads the floats of a feature.
 #[inline(always)]
@@ -24,75 +21,150 @@ pub(super) fn store<const W: usize>(cell: &Cell<W>, state: [f32; W]) {
     }
 }
 
-/// The features of a row as they were read: what was read of each, float by float, and what follows from it. Behind the
-/// last there are zeros up to a multiple of `LANES`, so that vectors are full.
-pub(super) struct Known<const W: usize> {
-    pub(super) states: [Vec<f32>; W],
-    pub(super) weights: Vec<f32>,
-    pub(super) values: Vec<f32>,
+/// Reads cells and writes them as they are, by the same moves as learning does.
+#[inline(always)]
+pub(super) fn touch<const W: usize>(cells: &[&Cell<W>]) {
+    let (full, rest) = cells.as_chunks();
+    full.iter()
+        .for_each(|cells| write_cells(cells, &read_cells(cells)));
+    rest.iter().for_each(|cell| store(cell, load(cell)));
 }
+
+/// The features of a row as they were read.
+pub(super) struct Known<const W: usize> {
+    lanes: Vec<[Lanes<W>; BOTH]>,
+}
+
+/// Some of them: what was read of each, float by float, and what follows from it.
+#[derive(Clone, Copy)]
+#[repr(align(16))]
+struct Lanes<const W: usize> {
+    states: [[f32; LANES]; W],
+    weights: [f32; LANES],
+    values: [f32; LANES],
+}
+
+/// Lanes at a time, whose sums do not wait for each other.
+const BOTH: usize = 2;
+/// Cells that a row's are filled up to a multiple of.
+pub(super) const FULL: usize = BOTH * LANES;
+
+/// Values of lanes of which the first 0, 1, 2 … have a feature, whose value is 1.
+const ONES: [[f32; LANES]; LANES + 1] = [
+    [0.0; LANES],
+    [1.0, 0.0, 0.0, 0.0],
+    [1.0, 1.0, 0.0, 0.0],
+    [1.0, 1.0, 1.0, 0.0],
+    [1.0; LANES],
+];
 
 impl<const W: usize> Known<W> {
     pub(super) fn new() -> Self {
-        Self {
-            states: std::array::from_fn(|_| Vec::new()),
-            weights: Vec::new(),
-            values: Vec::new(),
-        }
+        Self { lanes: Vec::new() }
     }
 
-    /// Reads the features of a row, and gives its logit without the bias.
+    /// Reads the features of a row, and gives its logit without the bias. Behind the `count` cells of features there are
+    /// others, up to a multiple of [`FULL`], that count as nothing.
     #[inline(always)]
     pub(super) fn load<M: Move<W>>(
         &mut self,
         rule: M,
         cells: &[&Cell<W>],
-        values: Option<&[f32]>,
+        (values, count): (Option<&[f32]>, usize),
     ) -> f32 {
-        let (count, padded) = (cells.len(), cells.len().next_multiple_of(LANES));
-        for floats in self.states.iter_mut().chain([&mut self.weights]) {
-            floats.resize(padded, 0.0);
-            floats[count..].fill(0.0);
+        let cells = cells.as_chunks().0.as_chunks::<BOTH>().0;
+        if self.lanes.len() < cells.len() {
+            self.lanes.resize(cells.len(), [Lanes::none(); BOTH]);
         }
-        let states = self.states.each_mut().map(|floats| &mut floats[..count]);
-        for (at, cell) in cells.iter().enumerate() {
-            let state = load(cell);
-            for i in 0..W {
-                states[i][at] = state[i];
+        let mut left = count;
+        let mut sums = [[0.0; LANES]; BOTH];
+        for (lanes, cells) in self.lanes.iter_mut().zip(cells) {
+            for half in 0..BOTH {
+                let few = left.min(LANES);
+                let given = match values {
+                    None => ONES[few],
+                    Some(values) => given(&values[count - left..][..few]),
+                };
+                left -= few;
+                lanes[half].read(rule, &cells[half], given);
+                for i in 0..LANES {
+                    sums[half][i] += lanes[half].weights[i] * lanes[half].values[i];
+                }
             }
         }
-        self.values.clear();
-        match values {
-            Some(values) => self.values.extend_from_slice(values),
-            None => self.values.resize(count, 1.0),
-        }
-        self.values.resize(padded, 0.0);
-        rule.weights(&self.states, &mut self.weights);
-        self.dot()
-    }
-
-    /// The sum of weights times values.
-    #[inline(always)]
-    fn dot(&self) -> f32 {
-        let mut sums = [0.0; LANES];
-        let weights = self.weights.as_chunks::<LANES>().0;
-        let values = self.values.as_chunks::<LANES>().0;
-        for (weights, values) in weights.iter().zip(values) {
-            for lane in 0..LANES {
-                sums[lane] += weights[lane] * values[lane];
-            }
-        }
-        sums.iter().sum()
+        let [[a, b, c, d], [e, f, g, h]] = sums;
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
     }
 
     /// Moves the features by the row's `slope`.
     #[inline(always)]
     pub(super) fn store<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>], slope: f32) {
-        self.values.iter_mut().for_each(|value| *value *= slope);
-        rule.move_all(&mut self.states, &self.weights, &self.values);
-        let states = self.states.each_ref().map(|floats| &floats[..cells.len()]);
-        for (at, cell) in cells.iter().enumerate() {
-            store(cell, std::array::from_fn(|i| states[i][at]));
+        let cells = cells.as_chunks().0.as_chunks::<BOTH>().0;
+        for (lanes, cells) in self.lanes.iter().zip(cells) {
+            for half in 0..BOTH {
+                lanes[half].write(rule, &cells[half], slope);
+            }
         }
     }
+
+    /// Replaces the weight of the feature that was read from the cell at `at`, and gives by how much that changes the logit.
+    pub(super) fn replace(&mut self, at: usize, weight: f32) -> f32 {
+        let lanes = &mut self.lanes[at / FULL][at % FULL / LANES];
+        let i = at % LANES;
+        (weight - std::mem::replace(&mut lanes.weights[i], weight)) * lanes.values[i]
+    }
+}
+
+// Loops here are plain ones over indices: the arrays' own methods are left as calls in functions as large as these are
+// inlined into.
+impl<const W: usize> Lanes<W> {
+    fn none() -> Self {
+        Self {
+            states: [[0.0; LANES]; W],
+            weights: [0.0; LANES],
+            values: [0.0; LANES],
+        }
+    }
+
+    #[inline(always)]
+    fn read<M: Move<W>>(&mut self, rule: M, cells: &[&Cell<W>; LANES], values: [f32; LANES]) {
+        let states = read_cells(cells);
+        for i in 0..LANES {
+            self.weights[i] = rule.weight(column(&states, i));
+        }
+        (self.states, self.values) = (states, values);
+    }
+
+    #[inline(always)]
+    fn write<M: Move<W>>(&self, rule: M, cells: &[&Cell<W>; LANES], slope: f32) {
+        let mut states = self.states;
+        for i in 0..LANES {
+            let gradient = self.values[i] * slope;
+            let state = rule.moved(column(&self.states, i), self.weights[i], gradient);
+            for j in 0..W {
+                states[j][i] = state[j];
+            }
+        }
+        write_cells(cells, &states);
+    }
+}
+
+/// The floats of one feature.
+#[inline(always)]
+fn column<const W: usize>(states: &[[f32; LANES]; W], i: usize) -> [f32; W] {
+    let mut state = [0.0; W];
+    for j in 0..W {
+        state[j] = states[j][i];
+    }
+    state
+}
+
+/// Values as they are given, and zeros behind them.
+#[inline(always)]
+fn given(values: &[f32]) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    for (all, value) in all.iter_mut().zip(values) {
+        *all = *value;
+    }
+    all
 }

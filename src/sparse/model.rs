@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::comm::{Comm, agree, block, path_of_first};
-use crate::data::rows::RowSet;
+use crate::data::rows::{MOST_FEATURES, RowSet};
 use crate::files::Staged;
 use crate::h5::File;
 use crate::{Error, Result};
@@ -122,7 +122,12 @@ fn read(path: &Path, file: &File, model: &mut Option<Model>) -> Result<()> {
         return Err(damaged("is not part of a sparse model"));
     }
     let number = |name: &str| file.numbers(name).and_then(|n| n.first().copied());
-    let features = number("features").ok_or_else(|| damaged("has no attribute `features`"))?;
+    if number("version").is_some_and(|version| version > f64::from(VERSION)) {
+        return Err(damaged("is of a newer version of phalanx"));
+    }
+    let possible = 1.0..=MOST_FEATURES as f64;
+    let features = number("features").filter(|features| possible.contains(features));
+    let features = features.ok_or_else(|| damaged("has no good attribute `features`"))?;
     let model = model.get_or_insert_with(|| Model {
         features: features as usize,
         encoding: file.text("encoding").unwrap_or_default(),

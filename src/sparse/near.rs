@@ -10,24 +10,24 @@
 
 use std::cell::Cell as Counter;
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
 use super::hot::{Copies, HotFeatures};
-use super::known::{Cell, Known, load, store};
-use super::logistic::note;
+use super::known::{FULL, Known, load, store, touch};
+use super::logistic::{Noted, slope};
 use super::rule::Move;
 use crate::Result;
-use crate::backend::cpu::{Work as Wide, prefetch_line, wide};
+use crate::backend::cpu::{Cell, Work as Wide, prefetch_line, wide};
 use crate::comm::{Comm, Shared, block};
 use crate::data::rows::{Row, RowSet};
 use crate::exchange::{Clock, Conduct};
 use crate::nn::Tally;
 use crate::train::readable;
 
-/// Rows whose features are asked for while as many are learnt from.
-const GROUP: usize = 8;
+/// Rows that lie between asking for a row's features and learning from it.
+const AHEAD: usize = 8;
 /// The most rows from one merge of copies to the next.
 const PERIOD: usize = 512;
 /// Merges of very hot copies for one of the others, which rows move that many times as seldom.
@@ -51,35 +51,71 @@ pub(super) struct Near<'c, M, const W: usize> {
     rule: M,
     /// The sum of rates of this rank's own rows, by which its copies are pulled to zero.
     own_time: f32,
+    /// Stands where a row has no feature, to fill vectors: zeros, and always moved by nothing.
+    spare: Cell<W>,
     /// Rows learnt from since each tier of copies was last added up, and after how many that is due for the first.
     since: [Counter<usize>; 2],
     period: Counter<usize>,
 }
 
-/// Rows whose features have been asked for.
-#[derive(Default)]
-struct Group<'a, const W: usize> {
-    rows: Vec<Row<'a>>,
+/// Where features are kept.
+#[derive(Clone, Copy)]
+struct Places<'a, const W: usize> {
+    cold: &'a [Cell<W>],
+    /// The bias, and hot features behind it.
+    copies: &'a [Cell<W>],
+    hot: &'a HotFeatures,
+}
+
+impl<'a, const W: usize> Places<'a, W> {
+    /// Where a feature is kept, and whether that is a copy.
+    #[inline(always)]
+    fn cell(self, feature: u32) -> Option<(&'a Cell<W>, bool)> {
+        match self.hot.slot(feature) {
+            Some(slot) => Some((&self.copies[slot + 1], true)),
+            None => (self.cold.get(feature as usize)).map(|cell| (cell, false)),
+        }
+    }
+}
+
+/// A row whose features have been asked for.
+struct Asked<'a, const W: usize> {
+    row: Row<'a>,
+    /// Where they are, and behind them the spare one, up to a multiple of [`FULL`].
     cells: Vec<&'a Cell<W>>,
-    /// Which of the cells are copies.
+    /// Which of the cells are copies, where a rule tells these from others.
     copied: Vec<bool>,
 }
 
-/// Learning from a group, compiled for the widest vectors that there are.
+/// Learning from all rows of `work`, in order, compiled for the widest vectors that there are.
 struct Learning<'a, 'c, M, const W: usize> {
     near: &'a Near<'c, M, W>,
     work: &'a Work<'a>,
-    group: &'a Group<'a, W>,
-    known: &'a mut Known<W>,
-    tally: &'a mut Tally,
-    bad: &'a mut Option<(usize, f32)>,
+    tally: &'a mut Result<Tally>,
 }
 
 impl<M: Move<W>, const W: usize> Wide for Learning<'_, '_, M, W> {
     #[inline(always)]
     fn run(self) {
-        let Self { near, work, .. } = self;
-        *self.bad = near.learn_group(work, self.group, self.known, self.tally);
+        *self.tally = self.near.learn_all(self.work);
+    }
+}
+
+/// Loading and storing all that learning from the rows of `work` would, in the same order and asked for as early, and
+/// computing nothing.
+struct Touching<'a, 'c, M, const W: usize> {
+    near: &'a Near<'c, M, W>,
+    work: &'a Work<'a>,
+}
+
+impl<M: Move<W>, const W: usize> Wide for Touching<'_, '_, M, W> {
+    #[inline(always)]
+    fn run(self) {
+        // A row that cannot be learnt from is found when it is.
+        let _ = self.near.walk(self.work, |_, asked| {
+            touch(&asked.cells[..asked.row.indices.len()]);
+            Ok(())
+        });
     }
 }
 
@@ -107,11 +143,12 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             },
             hot,
             pages: String::new(),
-            clock: Clock::new(comm, bound)?,
+            clock: Clock::new(comm, bound, 0)?,
             rule,
             own_time: 0.0,
+            spare: std::array::from_fn(|_| AtomicU32::new(0)),
             since: Default::default(),
-            period: Counter::new(GROUP),
+            period: Counter::new(AHEAD),
         };
         near.enlarge(rows)?;
         Ok(near)
@@ -168,83 +205,117 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         self.memory.of(0).as_chunks().0
     }
 
-    /// Where a feature is kept, and whether that is a copy.
+    /// Where features are kept.
     #[inline(always)]
-    fn cell<'a>(
-        &'a self,
-        (cold, copies): (&'a [Cell<W>], &'a [Cell<W>]),
-        feature: u32,
-    ) -> Option<(&'a Cell<W>, bool)> {
-        match self.hot.slot(feature) {
-            Some(slot) => Some((&copies[slot + 1], true)),
-            None => cold.get(feature as usize).map(|cell| (cell, false)),
+    fn places(&self) -> Places<'_, W> {
+        Places {
+            cold: self.cold(),
+            copies: self.copies.cells(),
+            hot: &self.hot,
         }
     }
 
-    /// Asks for the features of the next rows; gives the first that is none.
-    fn prepare<'a>(
+    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for.
+    #[inline(always)]
+    fn walk<'a>(
         &'a self,
-        rows: &mut dyn Iterator<Item = Row<'a>>,
-        group: &mut Group<'a, W>,
-    ) -> Option<(usize, u32)> {
-        group.rows.clear();
-        group.cells.clear();
-        group.copied.clear();
-        let places = (self.cold(), self.copies.cells());
-        for row in rows.take(GROUP) {
-            for &feature in row.indices {
-                let Some((cell, copied)) = self.cell(places, feature) else {
-                    return Some((group.rows.len(), feature));
-                };
-                prefetch_line(cell);
-                group.cells.push(cell);
-                if M::TIME.is_some() {
-                    group.copied.push(copied);
-                }
+        work: &'a Work,
+        mut visit: impl FnMut(usize, &Asked<'a, W>) -> Result<()>,
+    ) -> Result<()> {
+        let mut rows = work.rows.iter(work.set);
+        let mut ring: Vec<Asked<W>> = Vec::with_capacity(AHEAD);
+        for number in 0..work.rows.len().min(AHEAD) {
+            let mut asked = Asked {
+                row: rows.next().expect("so many are there"),
+                cells: Vec::new(),
+                copied: Vec::new(),
+            };
+            self.ask(work, number, &mut asked)?;
+            ring.push(asked);
+        }
+        for number in 0..work.rows.len() {
+            let asked = &mut ring[number % AHEAD];
+            visit(number, asked)?;
+            if let Some(row) = rows.next() {
+                asked.row = row;
+                self.ask(work, number + AHEAD, asked)?;
             }
-            group.rows.push(row);
         }
-        None
+        Ok(())
     }
 
-    /// Learns from the rows of a group; gives the first whose logit is no finite number.
+    /// Asks for the features of a row.
     #[inline(always)]
-    fn learn_group(
-        &self,
-        work: &Work,
-        group: &Group<W>,
-        known: &mut Known<W>,
-        tally: &mut Tally,
-    ) -> Option<(usize, f32)> {
+    fn ask<'a>(&'a self, work: &Work, number: usize, asked: &mut Asked<'a, W>) -> Result<()> {
+        let indices = asked.row.indices;
+        let places = self.places();
+        asked.cells.clear();
+        asked
+            .cells
+            .resize(indices.len().next_multiple_of(FULL), &self.spare);
+        asked.copied.clear();
+        for (place, &feature) in asked.cells.iter_mut().zip(indices) {
+            let Some((cell, copied)) = places.cell(feature) else {
+                let row = work.rows.number(number);
+                return Err(no_such_feature(work.set, row, feature));
+            };
+            prefetch_line(cell);
+            *place = cell;
+            if M::TIME.is_some() {
+                asked.copied.push(copied);
+            }
+        }
+        Ok(())
+    }
+
+    /// Learns from all rows of `work`, in order.
+    #[inline(always)]
+    fn learn_all(&self, work: &Work) -> Result<Tally> {
+        let (mut tally, mut noted) = (Tally::default(), Noted::default());
+        let (mut known, several) = (Known::new(), self.comm.size() > 1);
+        self.walk(work, |number, asked| {
+            let logit = self.learn(work, asked, &mut known);
+            if !logit.is_finite() {
+                return Err(no_number(work, work.rows.number(number), logit));
+            }
+            noted.add(logit, asked.row.label, &mut tally);
+            if several && (number + 1) % AHEAD == 0 {
+                self.merge(AHEAD);
+            }
+            Ok(())
+        })?;
+        noted.count(&mut tally);
+        if several {
+            self.merge(work.rows.len() % AHEAD);
+        }
+        Ok(tally)
+    }
+
+    /// Learns from a row unless its logit, which it gives, is no finite number.
+    #[inline(always)]
+    fn learn(&self, work: &Work, asked: &Asked<W>, known: &mut Known<W>) -> f32 {
         let (rule, own) = (self.rule, self.own_rule());
         let bias = &self.copies.cells()[0];
-        let mut begin = 0;
-        for (number, row) in group.rows.iter().enumerate() {
-            let range = begin..begin + row.indices.len();
-            begin = range.end;
-            let cells = &group.cells[range.clone()];
-            let offset = own.weight(load(bias));
-            let mut logit = offset + known.load(rule, cells, row.values);
-            // A pull to zero has another time for copies.
-            let copied = group.copied.get(range).unwrap_or_default();
-            let copies = copied.iter().enumerate().filter(|(_, copied)| **copied);
-            for (at, _) in copies.clone() {
-                let weight = own.weight(load(cells[at]));
-                logit += (weight - known.weights[at]) * known.values[at];
-                known.weights[at] = weight;
-            }
-            if !logit.is_finite() {
-                return Some((number, logit));
-            }
-            let slope = work.classes.of(row.label) * note(tally, logit, row.label);
-            known.store(rule, cells, slope);
-            for (at, _) in copies {
-                let time = M::TIME.expect("only such rules tell copies from others");
-                cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
-            }
-            store(bias, own.moved(load(bias), offset, slope));
+        let (row, cells) = (asked.row, &asked.cells[..]);
+        let offset = own.weight(load(bias));
+        let mut logit = offset + known.load(rule, cells, (row.values, row.indices.len()));
+        // A pull to zero has another time for copies.
+        let copies = asked.copied.iter().enumerate();
+        let copies = copies.filter(|(_, copied)| **copied);
+        for (at, _) in copies.clone() {
+            logit += known.replace(at, own.weight(load(cells[at])));
         }
-        None
+        if !logit.is_finite() {
+            return logit;
+        }
+        let slope = work.classes.of(row.label) * slope(logit, row.label);
+        known.store(rule, cells, slope);
+        for (at, _) in copies {
+            let time = M::TIME.expect("only such rules tell copies from others");
+            cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
+        }
+        store(bias, own.moved(load(bias), offset, slope));
+        logit
     }
 
     /// Adds copies up where that is due, after so many more `rows`.
@@ -269,66 +340,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         let weight = own.weight(state);
         let far = (own.weight(own.moved(state, weight, 1.0)) - weight).abs();
         let period = 2.0 / (far * self.comm.size() as f32);
-        self.period.set((period as usize).clamp(GROUP, PERIOD));
-    }
-
-    /// Loads and stores all that learning from the rows of `work` would, in the same order and asked for as early, and
-    /// computes nothing.
-    fn touch(&self, work: &Work) {
-        let mut rows = work.rows.iter(work.set);
-        let (mut group, mut ahead) = (Group::default(), Group::default());
-        let mut bad = self.prepare(&mut *rows, &mut group);
-        while bad.is_none() && !group.rows.is_empty() {
-            bad = self.prepare(&mut *rows, &mut ahead);
-            group.cells.iter().for_each(|cell| store(cell, load(cell)));
-            std::mem::swap(&mut group, &mut ahead);
-        }
-    }
-
-    /// Learns from all rows of `work`, in order.
-    fn learn_all(&mut self, work: &Work) -> Result<Tally> {
-        self.rule = self.rule.at(work.lr, work.time);
-        let (mut tally, mut known) = (Tally::default(), Known::new());
-        let mut done = 0;
-        {
-            let mut rows = work.rows.iter(work.set);
-            let (mut group, mut ahead) = (Group::default(), Group::default());
-            let mut bad = self.prepare(&mut *rows, &mut group);
-            loop {
-                if let Some((row, feature)) = bad {
-                    let row = work.rows.number(done + row);
-                    return Err(no_such_feature(work.set, row, feature));
-                }
-                if group.rows.is_empty() {
-                    break;
-                }
-                bad = self.prepare(&mut *rows, &mut ahead);
-                let mut learnt = None;
-                wide(Learning {
-                    near: self,
-                    work,
-                    group: &group,
-                    known: &mut known,
-                    tally: &mut tally,
-                    bad: &mut learnt,
-                });
-                if let Some((row, logit)) = learnt {
-                    let row = work.rows.number(done + row);
-                    return Err(no_number(work, row, logit));
-                }
-                done += group.rows.len();
-                if self.comm.size() > 1 {
-                    self.merge(group.rows.len());
-                }
-                if bad.is_some() {
-                    group.rows.clear();
-                } else {
-                    std::mem::swap(&mut group, &mut ahead);
-                }
-            }
-        }
-        self.own_time += work.lr * done as f32;
-        Ok(tally)
+        self.period.set((period as usize).clamp(AHEAD, PERIOD));
     }
 }
 
@@ -347,11 +359,19 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     }
 
     fn learn(&mut self, work: &Work) -> Result<Tally> {
-        self.learn_all(work)
+        self.rule = self.rule.at(work.lr, work.time);
+        let mut tally = Ok(Tally::default());
+        wide(Learning {
+            near: self,
+            work,
+            tally: &mut tally,
+        });
+        self.own_time += work.lr * work.rows.len() as f32;
+        tally
     }
 
     fn touch(&mut self, work: &Work) -> bool {
-        Self::touch(self, work);
+        wide(Touching { near: self, work });
         true
     }
 
@@ -370,12 +390,12 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         out.clear();
         self.copies.merge_all();
         let (rule, own) = (self.rule, self.own_rule());
-        let places = (self.cold(), self.copies.cells());
-        let bias = own.weight(load(&places.1[0]));
+        let places = self.places();
+        let bias = own.weight(load(&places.copies[0]));
         for (number, row) in rows.rows(range.clone()).enumerate() {
             let mut logit = bias;
             for (i, &feature) in row.indices.iter().enumerate() {
-                let Some((cell, copied)) = self.cell(places, feature) else {
+                let Some((cell, copied)) = places.cell(feature) else {
                     return Err(no_such_feature(rows, range.start + number, feature));
                 };
                 let weight = if copied { own } else { rule }.weight(load(cell));

@@ -77,31 +77,6 @@ pub trait Move<const W: usize>: Copy + 'static {
     fn weight(self, state: [f32; W]) -> f32;
     /// A feature behind a step along `gradient`, where `weight` is what [`weight`](Self::weight) gives.
     fn moved(self, state: [f32; W], weight: f32, gradient: f32) -> [f32; W];
-
-    /// As `weight`, of features whose floats are in `states`, the first of each, then the second … Compilers turn it into
-    /// vectors.
-    #[inline(always)]
-    fn weights(self, states: &[Vec<f32>; W], weights: &mut [f32]) {
-        let states: [&[f32]; W] = std::array::from_fn(|i| &states[i][..weights.len()]);
-        for at in 0..weights.len() {
-            weights[at] = self.weight(std::array::from_fn(|i| states[i][at]));
-        }
-    }
-
-    /// As `moved`, of such features.
-    #[inline(always)]
-    fn move_all(self, states: &mut [Vec<f32>; W], weights: &[f32], gradients: &[f32]) {
-        let count = weights.len();
-        let gradients = &gradients[..count];
-        let states = states.each_mut().map(|floats| &mut floats[..count]);
-        for at in 0..count {
-            let state = std::array::from_fn(|i| states[i][at]);
-            let state = self.moved(state, weights[at], gradients[at]);
-            for i in 0..W {
-                states[i][at] = state[i];
-            }
-        }
-    }
 }
 
 /// Stochastic gradient descent: the weight.

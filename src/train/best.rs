@@ -1,7 +1,10 @@
 //! The best evaluation so far: what to keep, and when there has been no better one for too long.
 
+use serde::{Deserialize, Serialize};
+
 use crate::Result;
-use crate::comm::Comm;
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, block};
 use crate::nn::{Backend, Model, Params, Tally};
 
 /// The lowest loss of a run's watched set, on the ranks that evaluate.
@@ -14,7 +17,53 @@ pub struct Best {
     kept: Option<(Vec<f32>, Vec<f32>)>,
 }
 
+/// In checkpoints: the best parameters, and the model's state that goes with them.
+const PARAMETERS: &str = "best_parameters";
+const STATE: &str = "best_model_state";
+
+/// What a checkpoint says of the best evaluation; no loss if there was none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BestSoFar {
+    loss: Option<f64>,
+    step: u64,
+    since: u64,
+}
+
 impl Best {
+    /// What a checkpoint says of it.
+    pub fn so_far(&self) -> BestSoFar {
+        BestSoFar {
+            loss: Some(self.loss).filter(|loss| loss.is_finite()),
+            step: self.step,
+            since: self.since,
+        }
+    }
+
+    /// Copies what was kept: each of `size` ranks that kept the same gives a block of it.
+    pub fn save(&self, to: &mut Snapshot, (size, rank): (usize, usize)) {
+        let Some((params, state)) = &self.kept else {
+            return;
+        };
+        for (name, values) in [(PARAMETERS, params), (STATE, state)] {
+            let (mine, of) = (block(values.len(), size, rank), values.len());
+            to.common(name, mine.start, mine.len(), of)
+                .copy_from_slice(&values[mine]);
+        }
+    }
+
+    /// Goes on from a checkpoint.
+    pub fn go_on(&mut self, from: &Checkpoint, so_far: BestSoFar) -> Result<()> {
+        self.loss = so_far.loss.unwrap_or(f64::INFINITY);
+        (self.step, self.since) = (so_far.step, so_far.since);
+        if let Some((params, state)) = &mut self.kept {
+            for (name, values) in [(PARAMETERS, params), (STATE, state)] {
+                values.resize(from.len(name).unwrap_or(0), 0.0);
+                from.read(name, 0..values.len(), values)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Nothing evaluated yet; `keep` says whether parameters will be asked for.
     pub fn new(keep: bool) -> Self {
         Self {

@@ -1,15 +1,15 @@
 //! `metrics.csv` and the progress bar: what rank 0 tells while training goes on.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Times, Watched};
 use crate::nn::Tally;
 use crate::observe::Progress;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// At least between two lines about evaluations.
 const BETWEEN_LINES: Duration = Duration::from_millis(200);
@@ -88,23 +88,83 @@ struct Book {
     told: Option<Instant>,
 }
 
+/// Where a journal is, for a run that goes on later.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Page {
+    recent: Tally,
+    last: (u64, f64, u64),
+}
+
 impl Journal {
     /// For ranks that keep none.
     pub fn none() -> Self {
         Self(None)
     }
 
+    /// Where it is; nothing where none is kept.
+    pub fn page(&self) -> Page {
+        let page = |book: &Book| Page {
+            recent: book.recent,
+            last: book.last,
+        };
+        self.0.as_ref().map(page).unwrap_or_default()
+    }
+
+    /// Goes on with `metrics.csv` at `path` where it was after `step` steps: rows behind that are cut off.
+    pub fn go_on(
+        path: &Path,
+        watched: Watched,
+        (every, total): (u64, u64),
+        (step, page): (u64, Page),
+    ) -> Result<Self> {
+        let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let head = header(watched).join(",");
+        if text.lines().next() != Some(head.as_str()) {
+            let hint = "it is not the one of this run";
+            return Err(Error::file(
+                path,
+                format!("does not begin with `{head}`"),
+                hint,
+            ));
+        }
+        let is_past = |line: &&str| {
+            let number = line.split(',').next().and_then(|cell| cell.parse().ok());
+            number.is_some_and(|row: u64| row <= step)
+        };
+        // A row without its end was cut off when the machine went down.
+        let rows = text.split_inclusive('\n').skip(1);
+        let rows = rows.filter(|row| row.ends_with('\n'));
+        let kept: String = rows.take_while(|row| is_past(row)).collect();
+        files::write_text(path, &format!("{head}\n{kept}"))?;
+        let file = File::options().append(true).open(path);
+        let file = file.map_err(Error::io("open", path))?;
+        let mut journal = Self::keep(file, path, watched, (every, total));
+        if let Some(book) = &mut journal.0 {
+            (book.recent, book.last) = (page.recent, page.last);
+            book.progress.add(page.last.0);
+        }
+        Ok(journal)
+    }
+
     /// Starts `metrics.csv` at `path`, with a row each `every` steps of `total`.
     pub fn create(path: &Path, watched: Watched, every: u64, total: u64) -> Result<Self> {
         let file = File::create(path).map_err(Error::io("create", path))?;
-        let mut file = csv::WriterBuilder::new()
-            .has_headers(false)
-            .from_writer(file);
-        let begun = file.write_record(header(watched));
+        let mut journal = Self::keep(file, path, watched, (every, total));
+        let book = journal.0.as_mut().expect("it is kept");
+        // At once: a run that goes on from an early checkpoint finds it.
+        let begun = book.file.write_record(header(watched));
         begun
             .map_err(std::io::Error::other)
+            .and_then(|()| book.file.flush())
             .map_err(Error::io("write", path))?;
-        Ok(Self(Some(Book {
+        Ok(journal)
+    }
+
+    fn keep(file: File, path: &Path, watched: Watched, (every, total): (u64, u64)) -> Self {
+        let file = csv::WriterBuilder::new()
+            .has_headers(false)
+            .from_writer(file);
+        Self(Some(Book {
             file,
             path: path.to_path_buf(),
             progress: Progress::new("training", total),
@@ -113,7 +173,7 @@ impl Journal {
             recent: Tally::default(),
             last: (0, 0.0, 0),
             told: None,
-        })))
+        }))
     }
 
     /// After a step; if it is `tested` next, the row waits for that.

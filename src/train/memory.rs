@@ -62,6 +62,29 @@ impl Need {
         }
     }
 
+    /// With room for what a rank copies for a checkpoint of `model`, where `ranks` of them share it; `kept` says whether the best
+    /// parameters are in it too.
+    pub fn with_snapshot(
+        self,
+        model: &Model,
+        (rule, exchange): (Rule, Kind),
+        ranks: usize,
+        kept: bool,
+    ) -> Self {
+        let params = model.params() as u64;
+        let slice = params.div_ceil(ranks as u64);
+        let state = rule.state() as u64;
+        let floats = match exchange.is_synchronous() {
+            true => (1 + state + u64::from(kept)) * slice,
+            // What the optimizer remembers is each rank's own, and the first one alone has the best.
+            false => slice + (1 + state + u64::from(kept)) * params,
+        };
+        Self {
+            fixed: self.fixed + FLOAT * floats,
+            ..self
+        }
+    }
+
     /// Bytes for `share` samples at once.
     pub fn bytes(&self, share: usize) -> u64 {
         let samples = share.max(self.least) as u64;
@@ -86,6 +109,22 @@ impl Batches {
     /// The most that a rank takes at once of a step of `batch` samples.
     pub fn share(&self, batch: usize) -> usize {
         batch.min(self.samples).div_ceil(self.team)
+    }
+
+    /// The same where a rank takes no more than `most` samples at once, whatever memory it has. Refuses a first step that has more.
+    pub fn counted(self, most: usize) -> Result<Self> {
+        let largest = most.saturating_mul(self.team);
+        let batch = self.batch.min(self.samples);
+        match self.share(batch) <= most {
+            true => Ok(Self {
+                limit: self.limit.min(largest),
+                ..self
+            }),
+            false => Err(Error::Uncounted {
+                batch,
+                largest: Some(largest).filter(|&largest| largest > 0),
+            }),
+        }
     }
 
     /// The limit that there can be with so much `memory` for a rank in a `place`, where `bytes` says what samples at once need.
@@ -243,6 +282,26 @@ mod tests {
             "a step of 500 samples needs 3.4 KiB of memory on each rank, and there are 2.0 KiB: at most 204 samples a step fit"
         );
         assert!(refused(1009).ends_with("this model fits with no batch"));
+    }
+
+    #[test]
+    fn a_batch_is_refused_and_a_limit_lowered_where_counting_ends() {
+        let counted = |batch, limit| {
+            let batches = Batches {
+                batch,
+                limit,
+                team: 2,
+                samples: 500,
+            };
+            batches.counted(100).map(|batches| batches.limit)
+        };
+        assert_eq!(counted(20, 50).unwrap(), 50);
+        assert_eq!(counted(200, 1 << 40).unwrap(), 200);
+        let refused = counted(201, 201).unwrap_err().to_string();
+        assert!(
+            refused.ends_with("at most 200 samples a step fit"),
+            "{refused}"
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The training loop, and what it needs around it.
 
 mod best;
+mod course;
 mod evaluation;
 mod inject;
 mod journal;
@@ -9,24 +10,28 @@ mod noise;
 mod ranks;
 mod replay;
 mod run_folder;
+mod saver;
 mod statistics;
 mod trainer;
 
-pub use best::Best;
+pub use best::{Best, BestSoFar};
+pub use course::{Course, State};
 pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
-pub use journal::{Journal, Moment};
+pub use journal::{Journal, Moment, Page};
 pub(crate) use memory::available;
 pub use memory::{Batches, Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
 pub use run_folder::{MODEL, RunFolder, UPDATES};
-pub use trainer::{OnNan, Parts, Reduce, Trainer, checksum};
+pub use saver::{Running, Saver, Terms};
+pub use trainer::{Common, OnNan, Parts, Reduce, Trainer, checksum};
 
 use crate::Result;
 use crate::board::Phase;
-use crate::comm::Comm;
+use crate::checkpoint::Checkpoint;
+use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Steps};
 use crate::exchange::Exchange;
 use crate::nn::Tally;
@@ -112,54 +117,79 @@ pub struct Outcome {
     pub settled: Option<Tally>,
     /// What the test set gave with them, where another set was watched.
     pub test: Option<Tally>,
+    /// Whether the run was asked to stop before its end; nothing was evaluated then.
+    pub stopped: bool,
 }
 
-/// Trains until there are no more steps or the goal is met; *collective*.
+/// Trains until there are no more steps, the goal is met, or the run is asked to stop; from a checkpoint, if there is one;
+/// *collective*.
 pub fn train(
     comm: &dyn Comm,
     mut exchange: Box<dyn Exchange + '_>,
     trainer: &mut Trainer,
     goal: &Goal,
     journal: &mut Journal,
+    (saver, from): (&mut Saver, Option<(&Checkpoint, &State)>),
 ) -> Result<Outcome> {
-    let mut outcome = Outcome::default();
-    // The ranks that take steps with rank 0 evaluate for all.
-    let observes = exchange.team().size() == comm.size() || comm.rank() == 0;
-    let mut evaluated = 0;
-    let mut best = Best::new(goal.keep_best);
+    let mut course = Course::new(comm, &*exchange, goal);
+    if let Some((from, state)) = from {
+        let taken = trainer.take_back(comm, &mut *exchange, from);
+        agree(comm, taken.and_then(|()| course.go_on(from, state)))?;
+    }
+    saver.start(course.outcome.steps, trainer.steps(), trainer.board.clone());
+    let mut stopped = false;
     let mut ahead = trainer.claim(&mut *exchange)?;
     while let Some(step) = ahead {
         ahead = trainer.claim(&mut *exchange)?;
+        trainer.votes = saver.votes();
         let tally = trainer.step(&mut *exchange, step)?;
-        outcome.steps = step + 1;
-        let count = goal.eval_every.due(outcome.steps, trainer.steps());
-        let due = observes && count > evaluated;
-        let moment = trainer.moment(outcome.steps);
-        let tested = due && goal.watch.is_some();
-        trainer.turn(Phase::Write);
-        journal.trained(&trainer.times, &moment, tally, tested)?;
-        let Some(watch) = goal.watch.filter(|_| due) else {
-            continue;
-        };
-        evaluated = count;
-        let tally = trainer.evaluate(exchange.team(), exchange.params(), watch)?;
-        trainer.turn(Phase::Write);
-        journal.tested(&trainer.times, &moment, tally)?;
-        if goal
-            .until_loss
-            .is_some_and(|target| tally.mean_loss() <= target)
-        {
-            outcome.reached = Some((outcome.steps, trainer.times.elapsed()));
-        }
-        best.tested(outcome.steps, tally, exchange.params(), trainer.model())?;
-        outcome.stale = best.stale(goal.early_stop);
-        if outcome.reached.is_some() || outcome.stale.is_some() {
+        course.look(&mut *exchange, trainer, goal, journal, (step, tally))?;
+        let run = running(&mut *exchange, trainer, &course, journal);
+        stopped = !course.is_met() && saver.turn(step, run)?;
+        if stopped || course.is_met() {
             trainer.turn(Phase::Exchange);
             exchange.finish()?;
             break;
         }
     }
     exchange.leave()?;
+    course.outcome.stopped = saver.is_stopped(stopped);
+    let run = running(&mut *exchange, trainer, &course, journal);
+    saver.last(course.outcome.stopped, run)?;
+    if course.outcome.stopped {
+        trainer.settle(comm, exchange)?;
+        return Ok(course.outcome);
+    }
+    let outcome = end(comm, exchange, trainer, goal, course)?;
+    saver.finish();
+    Ok(outcome)
+}
+
+fn running<'a>(
+    exchange: &'a mut dyn Exchange,
+    trainer: &'a mut Trainer,
+    course: &'a Course,
+    journal: &'a Journal,
+) -> Running<'a> {
+    Running {
+        exchange,
+        trainer,
+        course,
+        journal,
+    }
+}
+
+/// Makes all ranks equal when no step is left, and looks at the result; *collective*.
+fn end(
+    comm: &dyn Comm,
+    exchange: Box<dyn Exchange + '_>,
+    trainer: &mut Trainer,
+    goal: &Goal,
+    course: Course,
+) -> Result<Outcome> {
+    let Course {
+        mut outcome, best, ..
+    } = course;
     let together = exchange.team().size() == comm.size();
     outcome.own = goal
         .watch

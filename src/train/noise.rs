@@ -5,6 +5,8 @@
 //! equations have two unknowns. The simple noise scale tr(Σ)/|G|² is the batch from which on a larger one is hardly
 //! better: below it, noise is the greater part of a step.
 
+use serde::{Deserialize, Serialize};
+
 /// Steps over which estimates are averaged: a single one is mostly noise.
 const WINDOW: u64 = 300;
 /// Steps before an average is told.
@@ -26,9 +28,10 @@ pub struct Norms {
 }
 
 /// A running estimate of the noise scale.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Noise {
     /// The most samples a batch may grow to; none if it does not grow.
+    #[serde(skip)]
     limit: Option<usize>,
     steps: u64,
     /// Averages of |G|² and tr(Σ); each by itself, as a mean of quotients would not be the quotient of means.
@@ -43,6 +46,12 @@ impl Noise {
             limit,
             ..Self::default()
         }
+    }
+
+    /// Goes on with what another has measured.
+    pub fn go_on(&mut self, measured: Self) {
+        let limit = self.limit;
+        *self = Self { limit, ..measured };
     }
 
     /// Takes note of a step. With b·|g|² weighed by b, ranks with unequal shares count as `ranks` equal ones.

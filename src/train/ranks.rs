@@ -12,9 +12,12 @@ use crate::nn::Tally;
 use crate::{Error, Result};
 
 /// One rank's work and where its time went.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Times {
+    #[serde(skip, default = "Instant::now")]
     begin: Instant,
+    /// What had passed of a run before it was resumed.
+    before: Duration,
     /// Steps taken.
     pub steps: u64,
     /// Samples seen.
@@ -37,6 +40,7 @@ impl Times {
         let zero = Duration::ZERO;
         Self {
             begin: Instant::now(),
+            before: zero,
             steps: 0,
             samples: 0,
             load: zero,
@@ -45,6 +49,19 @@ impl Times {
             wait: zero,
             evaluate: zero,
         }
+    }
+
+    /// As they are now, for a run that goes on later.
+    pub fn now(&self) -> Self {
+        Self {
+            before: self.before + self.begin.elapsed(),
+            ..self.clone()
+        }
+    }
+
+    /// The clock begins to run on from here.
+    pub fn go_on(&mut self) {
+        self.begin = Instant::now();
     }
 
     /// Adds one step.
@@ -59,7 +76,7 @@ impl Times {
 
     /// Seconds since the start.
     pub fn elapsed(&self) -> f64 {
-        self.begin.elapsed().as_secs_f64()
+        (self.before + self.begin.elapsed()).as_secs_f64()
     }
 
     /// Seconds since the start that did not go into evaluation.

@@ -117,6 +117,14 @@ impl Replay {
             return Ok(0);
         };
         let step = update.step;
+        if step >= self.steps.total() || update.divisor == 0 {
+            return Err(Error::Mismatch {
+                what: "an update of the record".into(),
+                expected: format!("one of {} steps, with a rate", self.steps.total()),
+                got: format!("step {step}, and a rate divided by {}", update.divisor),
+                hint: "a file of the record is damaged, or of another run",
+            });
+        }
         let Place { epoch, positions } = self.steps.place(step);
         let scale = 1.0 / positions.len() as f32;
         self.loader.request(Place { epoch, positions });

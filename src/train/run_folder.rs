@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
+use crate::checkpoint::Store;
 use crate::{Error, Result};
 
 /// What a run folder holds; only these are ever replaced.
@@ -46,8 +47,24 @@ impl RunFolder {
             let hint = "--force replaces runs only; give another --out";
             return Err(Error::file(path, "is a folder that is not a run", hint));
         }
+        Self::empty(path)
+    }
+
+    /// Makes the folder, or empties it of a run that did not get far. Others may have put their files there before.
+    pub fn begin(path: &Path) -> Result<Self> {
+        let foreign = FILES.iter().find(|name| path.join(name).exists());
+        if let Some(name) = foreign.filter(|_| !path.join(FILES[0]).exists()) {
+            let hint = "give another --out";
+            let problem = format!("has a {name}, and is not a run");
+            return Err(Error::file(path, problem, hint));
+        }
+        Self::empty(path)
+    }
+
+    fn empty(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(Error::io("create folder", path))?;
         let folder = Self(path.to_path_buf());
+        Store::of(path).clear()?;
         for name in FILES {
             let file = folder.file(name);
             if file.exists() {
@@ -89,6 +106,17 @@ impl RunFolder {
             return Err(Error::io("open run folder", path)(missing));
         }
         Ok(Self(path.to_path_buf()))
+    }
+
+    /// Removes what says that the run has ended: it goes on.
+    pub fn reopen(&self) -> Result<()> {
+        let result = self.file("result.toml");
+        match fs::remove_file(&result) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &result)(error))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The folder.

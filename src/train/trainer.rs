@@ -1,18 +1,23 @@
 //! One rank's share of a step: load, compute, exchange.
 
+mod end;
+mod saved;
+
+pub use end::checksum;
+pub use saved::Common;
+
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
-use super::{Inject, Moment, Noise, Norms, Outcome, Times, Watched, evaluate, statistics};
+use super::{Inject, Moment, Noise, Norms, Times, evaluate, statistics};
 use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
-use crate::exchange::{Conduct, Exchange, Kind, Spent, Start, Tail};
+use crate::exchange::{Conduct, Exchange, Kind, Spent, Start, Tail, Votes};
 use crate::nn::{
     Arenas, Backend, Draw, Fault, Found, Init, LayerCost, Model, Params, ShardSums, Share, Tally,
 };
@@ -60,6 +65,10 @@ pub struct Trainer {
     pub board: Option<Rc<Board>>,
     /// Faults that strike this rank.
     pub inject: Vec<Inject>,
+    /// What this rank says to others in the next step, and what all said in the last.
+    pub votes: Votes,
+    /// See `votes`.
+    pub heard: Votes,
     loader: Loader,
     steps: Steps,
     reduce: Reduce,
@@ -80,6 +89,10 @@ pub struct Trainer {
     /// The step whose batch was loaded while the one before was computed.
     ahead: Option<u64>,
     noise: Option<Noise>,
+    /// Steps that a run had taken which this one continues, how its updates were, and the step that its batch had grown for.
+    first: u64,
+    past: Conduct,
+    decided: Option<u64>,
 }
 
 /// What a trainer is made of.
@@ -140,6 +153,8 @@ impl Trainer {
             times: Times::start(),
             board: None,
             inject: Vec::new(),
+            votes: Votes::default(),
+            heard: Votes::default(),
             loader,
             steps,
             reduce,
@@ -155,6 +170,9 @@ impl Trainer {
             requested: None,
             ahead: None,
             noise,
+            first: 0,
+            past: Conduct::default(),
+            decided: None,
         }
     }
 
@@ -172,7 +190,9 @@ impl Trainer {
             sums: self.mover.sums(),
             stream: self.backend.stream(),
             record,
+            first: self.first,
         };
+        self.claimed = kind.claimed(self.first, comm.size());
         kind.start(comm, std::mem::take(&mut self.params), start)
     }
 
@@ -227,11 +247,6 @@ impl Trainer {
         }
     }
 
-    /// A digest of the bits of parameters and state.
-    pub fn checksum(&self) -> u64 {
-        checksum(self.model(), &self.params)
-    }
-
     /// Claims a step, if one is left, and has its batch made ready; at most one step ahead. *Collective* over the team.
     pub fn claim(&mut self, exchange: &mut dyn Exchange) -> Result<Option<u64>> {
         self.turn(Phase::Exchange);
@@ -240,8 +255,10 @@ impl Trainer {
         if step >= self.steps.total() {
             return Ok(None);
         }
-        let team = exchange.team();
-        self.grow(team, step);
+        // What was decided before a checkpoint is not decided again with what was measured since.
+        if self.decided != Some(step) {
+            self.grow(exchange.team(), step);
+        }
         let Place { epoch, positions } = self.steps.place(step);
         let (n, (rank, size)) = (positions.len(), exchange.place());
         let mine = match self.shards {
@@ -285,6 +302,7 @@ impl Trainer {
                 board.mark(step + 1, phase);
             }
         };
+        self.heard = Votes::default();
         show(Phase::Load);
         if self.ahead != Some(step) {
             self.loader.take()?;
@@ -338,6 +356,7 @@ impl Trainer {
             faults: u64::from(fault.is_some()),
             share: tally.count as f64 / samples as f64,
             norm,
+            votes: self.votes,
         };
         for fault in &self.inject {
             fault.strike(step + 1, ready);
@@ -346,6 +365,7 @@ impl Trainer {
         show(Phase::Exchange);
         let lr = self.lr(step);
         let (team, mut spent) = exchange.step(mine, lr, &mut self.mover)?;
+        self.heard = team.votes;
         spent.wait += wait;
         spent.exchange += (ready - loaded).saturating_sub(wait);
         self.times
@@ -405,41 +425,6 @@ impl Trainer {
         tally
     }
 
-    /// What `data` gives with the parameters that an exchange has given back; *collective*.
-    pub fn evaluate_settled(&mut self, comm: &dyn Comm, data: &Dataset) -> Result<Tally> {
-        let params = std::mem::take(&mut self.params);
-        let tally = self.evaluate(comm, Params::Host(&params), data);
-        self.params = params;
-        tally
-    }
-
-    /// Refuses parameters and results that are not finite: no step follows whose loss would show it; *collective*.
-    pub fn check_end(&self, comm: &dyn Comm, watched: Watched, outcome: &Outcome) -> Result<()> {
-        let results = [(watched, outcome.settled), (Watched::Test, outcome.test)];
-        let losses = results.map(|(set, tally)| (set, tally.map_or(0.0, |tally| tally.loss)));
-        let bad = losses.into_iter().find(|(_, loss)| !loss.is_finite());
-        let mine = match (self.model().in_params(&self.params), bad) {
-            (Some(fault), _) => Err(self.diverged(fault.what, fault.value, outcome.steps, None)),
-            (None, Some((Watched::Test, loss))) => {
-                Err(self.diverged("the test loss".into(), loss, outcome.steps, None))
-            }
-            (None, Some((Watched::Validation, loss))) => {
-                Err(self.diverged("the validation loss".into(), loss, outcome.steps, None))
-            }
-            (None, None) => Ok(()),
-        };
-        agree(comm, mine)
-    }
-
-    /// Ends the exchange and takes the parameters back, they and the model's state the same on every rank; *collective*.
-    pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
-        self.turn(Phase::Settle);
-        self.conduct = exchange.conduct();
-        statistics::average(comm, &mut *self.backend, self.times.steps)?;
-        self.params = exchange.settle()?;
-        Ok(())
-    }
-
     /// Takes note of the norms of a step that the exchange has summed.
     fn measure(&mut self, small: f64, shares: usize, samples: usize) {
         if let (Some(noise), Some(big)) = (&mut self.noise, self.mover.norm()) {
@@ -461,14 +446,6 @@ impl Trainer {
             lr: self.lr(step.saturating_sub(1)),
         }
     }
-}
-
-/// A digest of the bits of a model's parameters and state.
-pub fn checksum(model: &Model, params: &[f32]) -> u64 {
-    let state = model.state();
-    let values = params.iter().chain(&state);
-    let bytes: Vec<u8> = values.flat_map(|value| value.to_le_bytes()).collect();
-    xxh3_64(&bytes)
 }
 
 /// The shards, of `all`, that a rank computes.

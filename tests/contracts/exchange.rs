@@ -5,7 +5,9 @@ use phalanx::data::{Length, Loader, Scaling, Steps};
 use phalanx::exchange::{Freedom, Kind, Placement, Start, Tail};
 use phalanx::nn::{Crew, Init, Spec, zoo};
 use phalanx::optim::{Decay, Epochs, Mover, Rule, Schedule, Sgd};
-use phalanx::train::{Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Trainer, Watched, train};
+use phalanx::train::{
+    Every, Goal, Journal, Noise, OnNan, Parts, Reduce, Saver, Trainer, Watched, train,
+};
 
 use super::sets;
 
@@ -130,7 +132,9 @@ pub(super) fn run_steps(
         early_stop: None,
         keep_best: false,
     };
-    train(comm, exchange, &mut trainer, &goal, &mut Journal::none()).unwrap();
+    let (mut journal, mut saver) = (Journal::none(), Saver::none());
+    let saving = (&mut saver, None);
+    train(comm, exchange, &mut trainer, &goal, &mut journal, saving).unwrap();
     trainer
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -56,13 +57,19 @@ API int nvrtcVersion(int* major, int* minor) {
   return 0;
 }
 API const char* nvrtcGetErrorString(int code) { return code == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
-static const int architectures[] = {70, 75, 80, 86, 89, 90};
+static std::vector<int> architectures() {
+  std::vector<int> known;
+  const int first = atoi(setting("EMULATOR_NVRTC_FROM", "70").c_str());
+  for (int architecture : {70, 75, 80, 86, 89, 90})
+    if (architecture >= first) known.push_back(architecture);
+  return known;
+}
 API int nvrtcGetNumSupportedArchs(int* count) {
-  *count = sizeof architectures / sizeof *architectures;
+  *count = (int)architectures().size();
   return 0;
 }
 API int nvrtcGetSupportedArchs(int* known) {
-  memcpy(known, architectures, sizeof architectures);
+  for (int architecture : architectures()) *known++ = architecture;
   return 0;
 }
 API int nvrtcCreateProgram(void** program, const char* source, const char*, int, const char* const*, const char* const*) {

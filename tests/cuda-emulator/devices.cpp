@@ -20,6 +20,7 @@ API cuInit(unsigned) {
   std::lock_guard<std::recursive_mutex> guard(everything);
   const long wanted = number("EMULATOR_DEVICES", 1);
   if (wanted <= 0) return NoDevice;
+  if (number("EMULATOR_FAIL_INIT", 0)) return NotInitialized;
   if (!initialized() && number("EMULATOR_LEAKS", 0)) atexit(report_leaks);
   while (devices() < wanted) {
     contexts.emplace_back(new Context);
@@ -76,6 +77,7 @@ API cuDevicePrimaryCtxRelease_v2(int device) {
   if (--found->users == 0) {
     finish_all(found);
     found->error = Success;
+    found->life++;
   }
   return Success;
 }
@@ -93,6 +95,7 @@ static const struct { int code; const char *name, *text; } errors[] = {
   {NotFound, "CUDA_ERROR_NOT_FOUND", "named symbol not found"},
   {NotReady, "CUDA_ERROR_NOT_READY", "device not ready"},
   {IllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
+  {ContextDestroyed, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed"},
   {LaunchFailed, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
   {NotSupported, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported"},
 };

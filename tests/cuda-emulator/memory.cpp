@@ -111,10 +111,16 @@ API cuMemFreeHost(void* begin) {
   return release(begin, true);
 }
 
+static void tell_copy(const char* way, const void* host, size_t bytes, void* stream) {
+  const char* kind = find((uintptr_t)host, bytes) ? "pinned" : "pageable";
+  note("copy %s, %zu bytes %s, on stream %u", way, bytes, kind, stream_of(stream)->number);
+}
+
 // Pinned memory is read when the copy is done; other memory is read now, into a copy of its own.
 API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* stream) {
   ENTER;
   if (!on_device(to, bytes)) return InvalidValue;
+  tell_copy("to device", from, bytes, stream);
   if (find((uintptr_t)from, bytes)) return ask(stream_of(stream), [=] { memcpy((void*)to, from, bytes); });
   auto copy = std::make_shared<std::vector<char>>((const char*)from, (const char*)from + bytes);
   return ask(stream_of(stream), [=] { memcpy((void*)to, copy->data(), bytes); });
@@ -122,7 +128,8 @@ API cuMemcpyHtoDAsync_v2(Address to, const void* from, size_t bytes, void* strea
 API cuMemcpyDtoHAsync_v2(void* to, Address from, size_t bytes, void* stream) {
   ENTER;
   if (!on_device(from, bytes)) return InvalidValue;
-  ask(stream_of(stream), [=] { memcpy(to, (void*)from, bytes); });
+  tell_copy("to host", to, bytes, stream);
+  if (int error = ask(stream_of(stream), [=] { memcpy(to, (void*)from, bytes); })) return error;
   if (!find((uintptr_t)to, bytes)) finish(stream_of(stream));
   return current()->error;
 }

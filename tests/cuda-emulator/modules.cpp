@@ -13,12 +13,18 @@ using namespace emulator;
 
 extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();  // there only when a sanitizer is preloaded
 
+struct Module;
 struct Function {
   const Kernel* kernel;
   const Image* image;
+  const Module* module;
 };
+// In the life of a context that it was loaded in; none once it is unloaded.
 struct Module {
-  std::map<std::string, Function> functions;
+  Context* context;
+  unsigned life;
+  std::map<std::string, Function> functions{};
+  bool usable() const { return context && context == current() && life == context->life; }
 };
 
 // The library's bytes end behind its table of sections.
@@ -52,19 +58,21 @@ API cuModuleLoadData(void** handle, const void* bytes) {
   auto* image = library ? (const Image*)dlsym(library, "emulator_image") : nullptr;
   if (!image) return InvalidImage;
   *image->services = &services;
-  auto* module = new Module;
-  for (auto* kernel = image->kernels; kernel->name; kernel++) module->functions[kernel->name] = {kernel, image};
+  auto* module = new Module{current(), current()->life};
+  for (auto* kernel = image->kernels; kernel->name; kernel++) module->functions[kernel->name] = {kernel, image, module};
   *handle = module;
   return Success;
 }
+// The memory stays: who launches one of its functions must be told.
 API cuModuleUnload(void* handle) {
-  std::lock_guard<std::recursive_mutex> guard(everything);
-  if (current()) finish_all(current());
-  delete (Module*)handle;
+  ENTER;
+  finish_all(current());
+  ((Module*)handle)->context = nullptr;
   return Success;
 }
 API cuModuleGetFunction(void** function, void* module, const char* name) {
   ENTER;
+  if (!((Module*)module)->usable()) return InvalidHandle;
   auto found = ((Module*)module)->functions.find(name);
   if (found == ((Module*)module)->functions.end()) return NotFound;
   *function = &found->second;
@@ -74,7 +82,8 @@ API cuModuleGetFunction(void** function, void* module, const char* name) {
 API cuLaunchKernel(void* handle, unsigned bx, unsigned by, unsigned bz, unsigned tx, unsigned ty, unsigned tz, unsigned dynamic,
                    void* stream, void** parameters, void**) {
   ENTER;
-  const auto [kernel, image] = *(Function*)handle;
+  const auto [kernel, image, module] = *(Function*)handle;
+  if (!module->usable()) return InvalidHandle;
   const uint64_t threads = (uint64_t)tx * ty * tz;
   if (!bx || !by || !bz || threads == 0 || threads > 1024 || by > 65535 || bz > 65535 || bx > 0x7fffffffu || dynamic != 0)
     return InvalidValue;
@@ -85,6 +94,7 @@ API cuLaunchKernel(void* handle, unsigned bx, unsigned by, unsigned bz, unsigned
   static long launches = 0;
   const bool fails = ++launches == number("EMULATOR_FAIL_LAUNCH", 0);
   Context* context = current();
+  note("launch %s on stream %u", kernel->name, stream_of(stream)->number);
   return ask(stream_of(stream), [=, kernel = kernel, image = image] {
     if (context->error) return;
     std::vector<void*> places;

@@ -1,10 +1,14 @@
 // Contexts, streams and events. With EMULATOR_DEFER=1 work is done as late as a device may do it: when somebody waits.
 #include "emulator.h"
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
+#include <unistd.h>
 
 using namespace emulator;
 
 struct Event {
+  Context* context;
   Stream* stream = nullptr;  // where it was recorded, and behind how much work
   uint64_t place = 0;
   double milliseconds = 0;
@@ -28,10 +32,25 @@ void emulator::finish_all(Context* context) {
   for (Stream* stream : context->streams) finish(stream);
 }
 int emulator::ask(Stream* stream, std::function<void()> work) {
+  if (stream->context != current()) return InvalidHandle;
   stream->queue.push_back(std::move(work));
   stream->asked++;
   if (!number("EMULATOR_DEFER", 0)) finish(stream);
   return Success;  // as on a device: what goes wrong shows when somebody waits
+}
+
+// A file for each process, by its number.
+void emulator::note(const char* format, ...) {
+  static const std::string path = setting("EMULATOR_TRACE", "");
+  if (path.empty()) return;
+  static FILE* file = fopen((path + "." + std::to_string(getpid())).c_str(), "w");
+  if (!file) return;
+  va_list values;
+  va_start(values, format);
+  vfprintf(file, format, values);
+  va_end(values);
+  fputc('\n', file);
+  fflush(file);
 }
 
 API cuCtxGetCurrent(void** context) {
@@ -44,13 +63,15 @@ API cuCtxSetCurrent(void* context) {
 }
 API cuCtxSynchronize() {
   ENTER;
+  note("wait for all streams");
   finish_all(current());
   return current()->error;
 }
 
 API cuStreamCreate(void** handle, unsigned) {
   ENTER;
-  auto* stream = new Stream{current()};
+  static unsigned made = 0;
+  auto* stream = new Stream{current(), ++made};
   current()->streams.insert(stream);
   *handle = stream;
   return Success;
@@ -65,6 +86,8 @@ API cuStreamDestroy_v2(void* handle) {
 }
 API cuStreamSynchronize(void* handle) {
   ENTER;
+  if (stream_of(handle)->context != current()) return InvalidHandle;
+  note("wait for stream %u", stream_of(handle)->number);
   finish(stream_of(handle));
   return current()->error;
 }
@@ -82,7 +105,7 @@ static double now() {
 }
 API cuEventCreate(void** event, unsigned) {
   ENTER;
-  *event = new Event;
+  *event = new Event{current()};
   return Success;
 }
 API cuEventDestroy_v2(void* handle) {
@@ -95,6 +118,7 @@ API cuEventDestroy_v2(void* handle) {
 API cuEventRecord(void* handle, void* stream) {
   ENTER;
   auto* event = (Event*)handle;
+  if (event->context != current()) return InvalidHandle;
   // Recorded anew, what was recorded before is still written to: it must be done by then.
   if (event->stream && event->stream != stream_of(stream)) finish_until(event->stream, event->place);
   event->stream = stream_of(stream);
@@ -104,7 +128,10 @@ API cuEventRecord(void* handle, void* stream) {
 API cuEventSynchronize(void* handle) {
   ENTER;
   auto* event = (Event*)handle;
-  if (event->stream) finish_until(event->stream, event->place);
+  if (event->stream) {
+    note("wait for stream %u", event->stream->number);
+    finish_until(event->stream, event->place);
+  }
   return current()->error;
 }
 API cuEventElapsedTime(float* milliseconds, void* from, void* to) {

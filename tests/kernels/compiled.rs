@@ -63,7 +63,8 @@ fn check() -> Result<Outcome, Outcome> {
         }
     }
     println!("{}", table(&taken));
-    compare(&taken)
+    compare(&taken)?;
+    on_paper(&taken)
 }
 
 /// Compiles every source for every architecture into the folder that the first word names; images too, as the program does.
@@ -179,6 +180,37 @@ fn table(taken: &BTreeMap<String, Taken>) -> String {
         ));
     }
     lines.join("\n")
+}
+
+/// Passed if `kernels/README.md` predicts what every kernel reaches, and has this table.
+fn on_paper(taken: &BTreeMap<String, Taken>) -> Result<Outcome, Outcome> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/README.md");
+    let text = fs::read_to_string(file).unwrap();
+    let (predictions, _) = text.split_once("## Registers").unwrap();
+    let (_, predictions) = predictions.split_once("## Roofline").unwrap();
+    let mut missing = Vec::new();
+    for (name, t) in taken {
+        let shares = [0, 1, 2].map(|i| format!("{:.0}", 100.0 * occupancy(t, i)));
+        let registers = t.registers.map(|r| r.to_string()).join("/");
+        let (threads, shared) = (t.threads, t.shared);
+        let row = format!(
+            "| `{name}` | {threads} | {shared} | {registers} | 0 | {} % |",
+            shares.join("/")
+        );
+        if !text.contains(&row) {
+            missing.push(row);
+        }
+        if !predictions.contains(&format!("`{name}`")) {
+            missing.push(format!("a prediction for {name}"));
+        }
+    }
+    match missing.is_empty() {
+        true => Ok(Outcome::Passed),
+        false => Err(Outcome::Failed(format!(
+            "kernels/README.md lacks\n{}",
+            missing.join("\n")
+        ))),
+    }
 }
 
 fn budget_file() -> PathBuf {

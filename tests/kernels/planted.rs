@@ -37,6 +37,8 @@ enum By {
     Emulator,
     /// A sanitizer.
     Sanitizer(&'static str),
+    /// The emulator with threads in this order; in forward order nobody sees it.
+    Order(&'static str),
 }
 
 /// An error in a kernel: in which file, what it replaces by what, which check runs, who watches, and what must be said.
@@ -50,7 +52,13 @@ struct Error {
     says: &'static str,
 }
 
-const ERRORS: [Error; 7] = [
+/// A value that one thread leaves for all of its block, without a barrier.
+const UNGUARDED: [&str; 2] = [
+    "  double ratio = 1.0;\n  if (squares) {",
+    "  __shared__ double ratio;\n  if (threadIdx.x == 0) ratio = 1.0;\n  if (threadIdx.x == 0 && squares) {",
+];
+
+const ERRORS: [Error; 12] = [
     Error {
         name: "a missing barrier gives wrong numbers",
         file: "tile.cuh",
@@ -91,10 +99,37 @@ const ERRORS: [Error; 7] = [
         name: "an overrun of shared memory",
         file: "tile.cuh",
         from: "T b[2][DEPTH][COLUMNS];",
-        to: "T b[2][DEPTH][COLUMNS - 1];",
+        to: "T b[2][DEPTH][COLUMNS - 4];",
         check: "gemm",
         by: By::Sanitizer("address"),
         says: "global-buffer-overflow",
+    },
+    Error {
+        name: "a load of 16 bytes from an odd place",
+        file: "common.cuh",
+        from: "((u64)p & 15) == 0",
+        to: "((u64)p & 3) == 0",
+        check: "activation",
+        by: By::Sanitizer("address"),
+        says: "misaligned address",
+    },
+    Error {
+        name: "threads in reverse order find no barrier before what one leaves for all",
+        file: "update.cu",
+        from: UNGUARDED[0],
+        to: UNGUARDED[1],
+        check: "update",
+        by: By::Order("reverse"),
+        says: "value",
+    },
+    Error {
+        name: "threads in random order find no barrier before what one leaves for all",
+        file: "update.cu",
+        from: UNGUARDED[0],
+        to: UNGUARDED[1],
+        check: "update",
+        by: By::Order("random:7"),
+        says: "value",
     },
     Error {
         name: "a barrier that some threads never reach",
@@ -104,6 +139,24 @@ const ERRORS: [Error; 7] = [
         check: "reduce",
         by: By::Emulator,
         says: "barrier",
+    },
+    Error {
+        name: "a warp operation that a lane never reaches",
+        file: "softmax.cu",
+        from: "if (row >= n) return;",
+        to: "if (row >= n || lane == 31) return;",
+        check: "softmax",
+        by: By::Emulator,
+        says: "a warp operation names lane 31, which is not there",
+    },
+    Error {
+        name: "what a kernel asserts",
+        file: "reduce.cu",
+        from: "  double sum = 0.0;\n  const u64 fours",
+        to: "  assert(n != 3000);\n  double sum = 0.0;\n  const u64 fours",
+        check: "reduce",
+        by: By::Emulator,
+        says: "assert(n != 3000) at reduce.cu",
     },
     Error {
         name: "a gradient that leaves out the last part of its sum",
@@ -135,26 +188,46 @@ fn run(gate: fn() -> Result<Outcome, String>) -> Outcome {
 }
 
 fn in_kernel(error: &Error) -> Outcome {
+    let folder = changed(&[(error.file, error.from, error.to)]);
+    watch(error, folder.path()).unwrap_or_else(Outcome::NotRun)
+}
+
+/// The kernels in a folder of their own, in which files hold one text instead of another.
+pub fn changed(changes: &[(&str, &str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     for entry in fs::read_dir(kernels).unwrap() {
         let path = entry.unwrap().path();
         fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
     }
-    let file = folder.path().join(error.file);
-    let source = fs::read_to_string(&file).unwrap();
-    let found = source.matches(error.from).count();
-    assert_eq!(found, 1, "{} holds what is replaced, once", error.file);
-    fs::write(&file, source.replace(error.from, error.to)).unwrap();
-    let words = ["few", error.check];
-    let command = match error.by {
-        By::Emulator => worker("planted", &words),
-        By::Sanitizer(name) => sanitized(name, &words),
-    };
-    match command {
-        Err(why) => Outcome::NotRun(why),
-        Ok(mut command) => noticed(command.env("PHALANX_KERNELS", folder.path()), error.says),
+    for (file, from, to) in changes {
+        let path = folder.path().join(file);
+        let source = fs::read_to_string(&path).unwrap();
+        let found = source.matches(from).count();
+        assert_eq!(found, 1, "{file} holds what is replaced, once");
+        fs::write(&path, source.replace(from, to)).unwrap();
     }
+    folder
+}
+
+/// Runs the check with the kernels of a folder.
+fn watch(error: &Error, kernels: &Path) -> Result<Outcome, String> {
+    let words = ["few", error.check];
+    let mut command = match error.by {
+        By::Emulator => worker("planted", &words)?,
+        By::Sanitizer(name) => sanitized(name, &words)?,
+        By::Order(order) => {
+            let mut forward = worker("planted", &words)?;
+            let output = forward.env("PHALANX_KERNELS", kernels).output().unwrap();
+            if !passed(&output) {
+                return Ok(Outcome::Failed(text(&output)));
+            }
+            let mut command = worker("planted", &words)?;
+            command.env("EMULATOR_ORDER", order);
+            command
+        }
+    };
+    Ok(noticed(command.env("PHALANX_KERNELS", kernels), error.says))
 }
 
 /// Passed if the worker fails and says so.

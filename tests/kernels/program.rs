@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use super::emulator::{text, worker};
+use super::planted::changed;
 use super::refused::gate;
 use super::{Gate, Outcome};
 
@@ -16,6 +17,10 @@ pub fn gates() -> Vec<Gate> {
         gate(
             "`phalanx bench kernels` notices a wrong kernel".into(),
             wrong,
+        ),
+        gate(
+            "`phalanx bench kernels` takes a device as other commands do".into(),
+            devices,
         ),
     ]
 }
@@ -54,14 +59,7 @@ fn bench() -> Result<Outcome, String> {
 }
 
 fn wrong() -> Result<Outcome, String> {
-    let folder = tempfile::tempdir().unwrap();
-    let kernels = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
-    for entry in std::fs::read_dir(kernels).unwrap() {
-        let path = entry.unwrap().path();
-        let source = std::fs::read_to_string(&path).unwrap();
-        let changed = source.replace("value + b[o]", "value - b[o]");
-        std::fs::write(folder.path().join(path.file_name().unwrap()), changed).unwrap();
-    }
+    let folder = changed(&[("conv2d.cu", "value + b[o]", "value - b[o]")]);
     let words = ["bench", "kernels", "--only", "conv2d", "--json"];
     let mut command = phalanx(&words)?;
     let output = command
@@ -74,4 +72,22 @@ fn wrong() -> Result<Outcome, String> {
         true => Ok(Outcome::Passed),
         false => Ok(Outcome::Failed(said)),
     }
+}
+
+fn devices() -> Result<Outcome, String> {
+    for (device, code, says) in [
+        ("cuda:1", 0, "relu"),
+        ("auto", 0, "relu"),
+        ("cuda:2", 1, "device 2 was asked for, and there are 0 to 1"),
+        ("cpu", 2, "these kernels are for GPUs"),
+        ("gpu", 2, "expected auto, cpu, cuda or cuda:N"),
+    ] {
+        let mut command = phalanx(&["bench", "kernels", "--only", "relu", "--device", device])?;
+        let output = command.env("EMULATOR_DEVICES", "2").output().unwrap();
+        let said = text(&output);
+        if output.status.code() != Some(code) || !said.contains(says) {
+            return Ok(Outcome::Failed(format!("--device {device}:\n{said}")));
+        }
+    }
+    Ok(Outcome::Passed)
 }

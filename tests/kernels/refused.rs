@@ -8,7 +8,7 @@ use super::emulator::{built, passed, text, worker};
 use super::{Gate, Outcome};
 
 /// What is set, and what must be said then.
-const REFUSALS: [(&str, [&str; 2], &str); 6] = [
+const REFUSALS: [(&str, [&str; 2], &str); 8] = [
     (
         "no device",
         ["EMULATOR_DEVICES", "0"],
@@ -20,9 +20,19 @@ const REFUSALS: [(&str, [&str; 2], &str); 6] = [
         "phalanx emulator (no GPU) has compute capability 5.2, and 7.0 is needed",
     ),
     (
+        "a compiler that does not know the device any more",
+        ["EMULATOR_NVRTC_FROM", "75"],
+        "NVRTC 12.9 compiles for compute capability 7.5 and above, and the GPU has 7.0",
+    ),
+    (
         "a driver that is too old",
         ["EMULATOR_DRIVER", "10020"],
         "the NVIDIA driver is too old: it is for CUDA 10.2, and 11.2 is needed",
+    ),
+    (
+        "a driver that does not start",
+        ["EMULATOR_FAIL_INIT", "1"],
+        "the NVIDIA driver does not start: CUDA_ERROR_NOT_INITIALIZED",
     ),
     (
         "an allocation that finds no memory",

@@ -181,7 +181,7 @@ fn memory() {
     fs::write(folder.path().join("wide.toml"), wide).unwrap();
     // Ten trillion parameters.
     let deep = "name = \"deep\"\n[[layer]]\nkind = \"linear\"\noutputs = 10000000\n\
-        [[layer]]\nkind = \"linear\"\noutputs = 1000000\n[[layer]]\nkind = \"linear\"\n";
+        [[layer]]\nkind = \"linear\"\noutputs = 100000\n[[layer]]\nkind = \"linear\"\n";
     fs::write(folder.path().join("deep.toml"), deep).unwrap();
     // 3 GB of parameters, and as many gradients for each thread.
     let broad = "name = \"broad\"\n[[layer]]\nkind = \"linear\"\noutputs = 10000000\n\

@@ -1,15 +1,17 @@
 //! Whole jobs on emulated GPUs: they train as on the CPU, and what goes wrong is told.
 
+mod resumed;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
+use crate::emulator::emulator;
 use crate::job::{LIMIT, csv, good, job, number, toml};
-use crate::launch::{Ended, phalanx, run, skip};
+use crate::launch::{Ended, phalanx, run};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 10] = [
+pub const JOBS: [(&str, fn()); 12] = [
     (
         "devices: softmax, LeNet and a small AlexNet lose as on the CPU, on 1, 2 and 4 ranks and 1 to 4 devices",
         curves,
@@ -22,6 +24,10 @@ pub const JOBS: [(&str, fn()); 10] = [
     (
         "devices: gradients are added up where they are by an MPI that can",
         aware_mpi,
+    ),
+    (
+        "devices: copies of batches and gradients run beside kernels, from and to pinned memory",
+        streams,
     ),
     ("devices: products by cuBLAS are the same", cublas),
     (
@@ -37,6 +43,10 @@ pub const JOBS: [(&str, fn()); 10] = [
         small_memory,
     ),
     ("devices: what is missing is named", missing),
+    (
+        "devices: a resumed run ends in the bits of the uninterrupted one",
+        resumed::resumed,
+    ),
     (
         "devices: what a device cannot do is refused, or left to the CPU",
         refusals,
@@ -60,32 +70,6 @@ layer = [
   { kind = "linear" },
 ]
 "#;
-
-/// The folder of the emulator, built once; none where it cannot be, and the job is then skipped.
-fn emulator() -> Option<PathBuf> {
-    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    let build = || {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let folder = target.join("cuda-emulator");
-        let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cuda-emulator");
-        let mut make = Command::new("make");
-        make.args(["-s", "-C", sources])
-            .arg(format!("OUT={}", folder.display()));
-        let output = make.output().map_err(|error| format!("make: {error}"))?;
-        match output.status.success() {
-            true => Ok(folder),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
-    };
-    match BUILT.get_or_init(build) {
-        Ok(folder) => Some(folder.clone()),
-        Err(why) => {
-            assert!(std::env::var_os("CI").is_none(), "{why}");
-            skip(format!("the emulator of CUDA cannot be built: {why}"));
-            None
-        }
-    }
-}
 
 /// `mpirun -n SIZE phalanx WORDS` on the emulator with this setting.
 fn emulated(size: usize, folder: &Path, setting: &[(&str, &str)], words: &str) -> Option<Ended> {
@@ -232,6 +216,70 @@ fn aware_mpi() {
     assert_eq!(checksum("direct"), checksum("staged"));
 }
 
+/// A network with so many parameters that the last gradients leave before the first are computed.
+const WIDE: &str = r#"name = "wide"
+layer = [
+  { kind = "flatten" },
+  { kind = "linear", outputs = 300 },
+  { kind = "relu" },
+  { kind = "linear", outputs = 200 },
+  { kind = "relu" },
+  { kind = "linear" },
+]
+"#;
+
+/// What a rank asks of the driver, and in which order.
+fn streams() {
+    let folder = folder();
+    fs::write(folder.path().join("wide.toml"), WIDE).unwrap();
+    let words = "train --model-file wide.toml train.h5 --steps 6 --batch 8 --device cuda --out run";
+    let trace = folder.path().join("trace");
+    let setting = [("EMULATOR_TRACE", trace.to_str().unwrap())];
+    let Some(ended) = emulated(2, folder.path(), &setting, words) else {
+        return;
+    };
+    good(ended);
+    let files = fs::read_dir(folder.path()).unwrap();
+    let traces = files
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_str().unwrap().contains("trace."));
+    let traces: Vec<String> = traces
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(traces.len(), 2, "one of each rank");
+    for trace in traces {
+        let lines: Vec<&str> = trace.lines().collect();
+        // From the losses of one step to those of the next: way back, exchange, update, next way forth.
+        let losses = |line: &&str| line.contains("softmax_cross_entropy");
+        let steps: Vec<&[&str]> = lines.split(losses).collect();
+        one_step(steps[3]);
+    }
+}
+
+/// Fails unless copies of this step were asked for where they run beside kernels.
+fn one_step(lines: &[&str]) {
+    let all = lines.join("\n");
+    let place = |what: &str| {
+        let found = lines.iter().position(|line| line.contains(what));
+        found.unwrap_or_else(|| panic!("no {what} in\n{all}"))
+    };
+    let stream = |at: usize| lines[at].rsplit(' ').next().unwrap();
+    assert!(!all.contains("pageable"), "{all}");
+    // The next batch: asked for behind this one's kernels, before the host waits for those.
+    let (kernel, batch) = (place("launch"), place("to device, 6272 bytes"));
+    let wait = place(&format!("wait for stream {}", stream(kernel)));
+    assert!(!all.contains("wait for all"), "{all}");
+    assert!(batch < wait && stream(batch) != stream(kernel), "{all}");
+    // The gradients of the last layers: asked for before the first layer's are launched.
+    let gradients = place("to host, 142264 bytes");
+    let back = lines
+        .iter()
+        .rposition(|line| line.contains("linear_collect_params"));
+    let others = [stream(kernel), stream(batch)];
+    assert!(gradients < back.unwrap(), "{all}");
+    assert!(!others.contains(&stream(gradients)), "{all}");
+}
+
 /// A cuBLAS of two functions, which multiplies in the memory of emulated devices.
 fn cublas() {
     let folder = folder();
@@ -362,6 +410,13 @@ fn missing() {
     };
     let printed = good(here("auto"));
     assert!(printed.contains("cpu (no GPU can be used: "), "{printed}");
+    let mut loader = Command::new("ldd");
+    let needed = loader.arg(env!("CARGO_BIN_EXE_phalanx")).output().unwrap();
+    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
+    assert!(needed.contains("libmpi"), "{needed}");
+    for library in ["cuda", "nvrtc", "cublas", "nvidia"] {
+        assert!(!needed.contains(library), "{library}: {needed}");
+    }
     let refused = here("cuda");
     let said = "no GPU can be used: there is no NVIDIA driver";
     assert_eq!(refused.code, Some(1), "{}", refused.output);
@@ -384,6 +439,11 @@ fn missing() {
             "device 2 was asked for",
         ),
         (("EMULATOR_SM", "60"), "cuda", "compute capability 6.0"),
+        (
+            ("EMULATOR_NVRTC_FROM", "80"),
+            "cuda",
+            "compiles for compute capability 8.0 and above, and the GPU has 7.0",
+        ),
         (
             ("LD_LIBRARY_PATH", alone),
             "cuda",
@@ -408,6 +468,7 @@ fn refusals() {
         "--threads 2",
         "--reproducible",
         "--exchange all-reduce --overlap",
+        "--exchange one-sided --record",
     ] {
         let train = format!("train softmax train.h5 --steps 1 --out run --force {option} --device");
         let Some(refused) = emulated(2, folder.path(), &[], &format!("{train} cuda")) else {

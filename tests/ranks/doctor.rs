@@ -148,30 +148,42 @@ fn srun() {
     }
 }
 
-/// Processes that mpiexec of MPICH starts with the program of Open MPI, and the other way round.
+/// Processes that mpiexec of MPICH starts with the program of Open MPI, and the other way round: also training is refused.
 fn other_mpi() {
     let Some(mpich) = Mpi::mpich() else { return };
-    let mut mpiexec = Command::new("mpiexec.mpich");
-    mpiexec.args(["-n", "2", env!("CARGO_BIN_EXE_phalanx")]);
-    let mut mpirun = mpirun(2);
-    mpirun.arg(mpich.program());
-    for (mut command, advice) in [
-        (mpiexec, "the mpirun of Open MPI"),
-        (mpirun, "the mpirun of MPICH"),
-    ] {
+    let mpiexec = || {
+        let mut command = Command::new("mpiexec.mpich");
+        command.args(["-n", "2", env!("CARGO_BIN_EXE_phalanx")]);
+        command
+    };
+    let mpirun = || {
+        let mut command = mpirun(2);
+        command.arg(mpich.program());
+        command
+    };
+    let apart = "started 2 processes, but MPI's world has 1";
+    let cases: [(&dyn Fn() -> Command, &str); 2] = [
+        (&mpiexec, "the mpirun of Open MPI"),
+        (&mpirun, "the mpirun of MPICH"),
+    ];
+    for (start, advice) in cases {
+        let mut command = start();
         command.args(["doctor", "--json"]);
         let (code, said) = facts(run(command, LIMIT));
         assert!(code.is_some_and(|code| code != 0), "{said}");
-        is(
-            &said,
-            "launcher",
-            "problem",
-            "started 2 processes, but MPI's world has 1",
-        );
+        is(&said, "launcher", "problem", apart);
         assert!(
             said["advice"][0].as_str().unwrap().contains(advice),
             "{said}"
         );
+        let mut command = start();
+        command.args(["train", "softmax", "nowhere.h5"]);
+        let ended = run(command, LIMIT);
+        assert_eq!(ended.code, Some(2), "{}", ended.output);
+        for words in [apart, advice] {
+            let told = ended.output.matches(words).count();
+            assert_eq!(told, 1, "{words}: {}", ended.output);
+        }
     }
 }
 

@@ -39,12 +39,16 @@ pub fn hosts(ranks: &[usize]) -> Option<Hosts> {
 
 impl Hosts {
     fn start(ranks: &[usize]) -> Result<Self, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let script = folder.path().join("hosts.sh");
-        fs::write(&script, include_str!("hosts.sh")).unwrap();
         // Open MPI names files after the host.
         let name = |i| format!("host{i}-{}", std::process::id());
-        let names: Vec<String> = (1..=ranks.len()).map(name).collect();
+        let names = (1..=ranks.len()).map(name).collect();
+        Self::named(tempfile::tempdir().unwrap(), names, ranks)
+    }
+
+    /// Hosts with these names, and what belongs to them in `folder`. Where that is not below /tmp, each has a /tmp of its own.
+    pub fn named(folder: TempDir, names: Vec<String>, ranks: &[usize]) -> Result<Self, String> {
+        let script = folder.path().join("hosts.sh");
+        fs::write(&script, include_str!("hosts.sh")).unwrap();
         let mut command = Command::new("unshare");
         // An ordinary user is root among his own namespaces.
         if !is_root() {
@@ -71,7 +75,8 @@ impl Hosts {
         }
         println!("  {note}");
         let first = children(keeper.id())[0];
-        let anchors = children(first);
+        let mut anchors = children(first);
+        anchors.retain(|process| network(*process) != network(first));
         assert_eq!(anchors.len(), ranks.len(), "one process keeps each host");
         Ok(Self {
             keeper,
@@ -103,14 +108,7 @@ impl Hosts {
 
     /// A job of `mpi`'s phalanx on all hosts, started on the first of them in `folder`, ready for arguments.
     pub fn phalanx(&self, mpi: &Mpi, folder: &Path) -> Command {
-        let mut command = Command::new("nsenter");
-        command.args(["-t", &self.first.to_string(), "-m", "-p"]);
-        if !is_root() {
-            command.args(["-U", "--preserve-credentials"]);
-        }
-        command.arg(format!("--wd={}", folder.display()));
-        command.arg("--").arg(self.agent());
-        command.args([&self.names[0], "exec"]);
+        let mut command = self.on(0, folder);
         let slots = self.names.iter().zip(&self.ranks);
         let slots: Vec<String> = slots.map(|(name, n)| format!("{name}:{n}")).collect();
         command.args(mpi.between_hosts(&slots.join(","), &self.agent()));
@@ -119,23 +117,45 @@ impl Hosts {
         command
     }
 
+    /// A command on the i-th host in `folder`, ready for its name and arguments.
+    pub fn on(&self, i: usize, folder: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args(["-t", &self.first.to_string(), "-m", "-p"]);
+        if !is_root() {
+            command.args(["-U", "--preserve-credentials"]);
+        }
+        command.arg(format!("--wd={}", folder.display()));
+        command.arg("--").arg(self.agent());
+        command.args([&self.names[i], "exec"]);
+        command
+    }
+
+    /// Where the hosts' files are; the i-th has its temporary ones in `NAME.tmp`.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// What runs a command on a host, as ssh would.
     fn agent(&self) -> PathBuf {
-        self.folder.path().join("agent")
+        self.folder().join("agent")
     }
 
     /// The processes of phalanx on the i-th host.
     pub fn ranks_on(&self, i: usize) -> Vec<u32> {
-        let network = |process: u32| fs::read_link(format!("/proc/{process}/ns/net")).ok();
+        let mut ranks = self.processes_on(i);
+        ranks.retain(|process| name_of(*process) == "phalanx");
+        ranks
+    }
+
+    /// All processes on the i-th host, but the one that keeps it.
+    pub fn processes_on(&self, i: usize) -> Vec<u32> {
         let here = network(self.anchors[i]);
         let processes = fs::read_dir("/proc").unwrap();
         let processes =
             processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let is_rank = |process: &u32| {
-            let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
-            name == "phalanx\n" && network(*process) == here
-        };
-        processes.filter(is_rank).collect()
+        processes
+            .filter(|&process| process != self.anchors[i] && network(process) == here)
+            .collect()
     }
 
     /// Bytes that each host has received from the others.
@@ -158,8 +178,19 @@ impl Drop for Hosts {
     }
 }
 
+/// The network that a process is in, if it runs.
+fn network(process: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{process}/ns/net")).ok()
+}
+
+/// The name of a process's program, as far as the system keeps it.
+fn name_of(process: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    name.trim_end().into()
+}
+
 /// Whether this process may make namespaces without one for users.
-fn is_root() -> bool {
+pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut lines = status.lines();
     let users = lines.find_map(|line| line.strip_prefix("Uid:"));

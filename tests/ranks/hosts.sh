@@ -1,8 +1,8 @@
 # Hosts as namespaces: `sh -eu hosts.sh FOLDER DELAY HOST …`, as the first process of a PID namespace of its own.
 #
 # Each host has its own network, name, /dev/shm and System V memory, and an address on a bridge that only they share.
-# FOLDER gets `agent`, which runs a command on a host as ssh would. Prints a line on the delay between hosts, and `up`
-# once all are. Everything is gone, with every process in it, when this one ends: at the end of its input.
+# FOLDER gets `agent`, which runs a command on a host as ssh would; where it is not below /tmp, each host has a /tmp of its own. Prints a
+# line on the delay between hosts, and `up` once all are. Everything is gone, with every process in it, when this one ends: at the end of its input.
 folder=$1 delay=$2
 shift 2
 
@@ -31,12 +31,13 @@ chmod +x "$folder/agent"
 number=0
 for host; do
     number=$((number + 1))
-    mkdir "$folder/$host.tmp"
+    mkdir -m 1777 "$folder/$host.tmp"
     mkfifo "$folder/$host.up"
     unshare --net --uts --ipc --mount sh -eu -c '
         hostname "$2"
         mount --bind "$1/hosts" /etc/hosts
         mount -t tmpfs -o mode=1777 shm /dev/shm
+        [ "${1#/tmp/}" != "$1" ] || mount --bind "$1/$2.tmp" /tmp
         ip link set lo up
         echo up > "$1/$2.up"
         exec sleep infinity' host "$folder" "$host" > /dev/null &
@@ -53,4 +54,5 @@ for host; do
 done
 echo "$said"
 echo up
-exec cat > /dev/null
+# The shell stays, and waits for those whose parents are gone: as zombies they would pass for alive.
+cat > /dev/null

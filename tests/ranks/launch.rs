@@ -8,9 +8,6 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest that a group of checks may take.
-const PATIENCE: Duration = Duration::from_secs(300);
-
 /// How a job ended.
 pub struct Ended {
     /// The exit code, or none if it had to be killed.
@@ -59,16 +56,6 @@ pub fn phalanx(size: usize, folder: &Path) -> Command {
         .arg(env!("CARGO_BIN_EXE_phalanx"))
         .current_dir(folder);
     command
-}
-
-/// Runs this very program under mpirun to do the checks called `names`; gives what it printed.
-pub fn myself(size: usize, names: &[&str]) -> String {
-    let mut command = mpirun(size);
-    command
-        .arg(std::env::current_exe().expect("own path"))
-        .arg(super::AS_RANK)
-        .args(names);
-    run(command, PATIENCE).output
 }
 
 /// Sends `name` to a process; by the shell, whose `kill` is built in and so is everywhere.

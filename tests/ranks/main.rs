@@ -15,6 +15,7 @@ mod clicks;
 mod contracts;
 mod devices;
 mod doctor;
+mod emulator;
 mod growth;
 mod held_out;
 mod hosts;
@@ -29,66 +30,49 @@ mod mpis;
 mod products;
 mod published;
 mod refused;
+mod resumed;
+mod resumed_not;
 mod sparse;
 mod stalled;
+mod stopped;
+mod tally;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use phalanx::comm::{Comm, MpiComm};
+use tally::Tally;
 
 const AS_RANK: &str = "--as-rank";
 const SIZES: [usize; 5] = [1, 2, 3, 4, 8];
+/// Longest that a group of checks may take.
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     if words.iter().any(|word| word == AS_RANK) {
         return run_as_rank(&words);
     }
-    let chosen = |name: &str| {
-        let mut filters = words
-            .iter()
-            .filter(|word| !word.starts_with('-'))
-            .peekable();
-        filters.peek().is_none() || filters.any(|filter| name.contains(filter.as_str()))
-    };
     if !launch::has_mpirun() {
-        println!("there is no mpirun here: install Open MPI (`make setup`) to run these checks");
-        println!(
-            "0 passed, 0 failed, {} skipped",
-            contracts::CHECKS.len() * SIZES.len()
-        );
-        return if std::env::var_os("CI").is_some() {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        };
+        let why = "there is no mpirun here: install Open MPI (`make setup`) to run these checks";
+        return Tally::none(contracts::CHECKS.len() * SIZES.len(), why);
     }
-    let (mut passed, mut failed, mut skipped) = (0, Vec::new(), 0);
-    let mut count = |name: String, outcome: Result<(), String>| match outcome {
-        Ok(()) => {
-            println!("{name} ... ok");
-            passed += 1;
-        }
-        Err(why) => {
-            println!("{name} ... FAILED\n{why}");
-            failed.push(name);
-        }
-    };
+    let mut tally = Tally::new();
     for size in SIZES {
         let names = contracts::CHECKS
             .iter()
             .map(|(name, _)| *name)
-            .filter(|name| chosen(name));
+            .filter(|name| tally.chosen(name));
         let names: Vec<&str> = names.collect();
         let output = if names.is_empty() {
             String::new()
         } else {
-            launch::myself(size, &names)
+            myself(size, &names)
         };
         for name in names {
             let done = output.lines().any(|line| line == format!("done: {name}"));
             let outcome = if done { Ok(()) } else { Err(output.clone()) };
-            count(format!("{name}, {size} ranks"), outcome);
+            tally.count(&format!("{name}, {size} ranks"), outcome);
         }
     }
     let jobs = jobs::JOBS
@@ -104,6 +88,9 @@ fn main() -> ExitCode {
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
+        .chain(&resumed::JOBS)
+        .chain(&resumed_not::JOBS)
+        .chain(&stopped::JOBS)
         .chain(&between::JOBS)
         .chain(&mpich::JOBS)
         .chain(&stalled::JOBS)
@@ -112,31 +99,20 @@ fn main() -> ExitCode {
         .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);
-    for (name, job) in jobs.filter(|(name, _)| chosen(name)) {
-        let outcome = std::panic::catch_unwind(job);
-        match launch::skipped() {
-            Some(why) => {
-                println!("{name} ... skipped: {why}");
-                skipped += 1;
-            }
-            None => count(
-                (*name).into(),
-                outcome.map_err(|_| "its panic is above".into()),
-            ),
-        }
+    for (name, job) in jobs {
+        tally.job(name, job);
     }
-    let skipped = if skipped > 0 {
-        format!(", {skipped} skipped")
-    } else {
-        String::new()
-    };
-    println!("{passed} passed, {} failed{skipped}", failed.len());
-    failed.iter().for_each(|name| println!("  failed: {name}"));
-    if failed.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    tally.close()
+}
+
+/// Runs this very program under mpirun to do the checks called `names`; gives what it printed.
+fn myself(size: usize, names: &[&str]) -> String {
+    let mut command = launch::mpirun(size);
+    command
+        .arg(std::env::current_exe().expect("own path"))
+        .arg(AS_RANK)
+        .args(names);
+    launch::run(command, PATIENCE).output
 }
 
 /// One rank: runs the checks named on the command line.

@@ -15,7 +15,7 @@ use crate::mpis::Mpi;
 use crate::refused::{How, broke_off, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 8] = [
+pub const JOBS: [(&str, fn()); 9] = [
     (
         "sparse training comes close to the best, by every exchange",
         every_exchange,
@@ -23,6 +23,10 @@ pub const JOBS: [(&str, fn()); 8] = [
     (
         "sparse runs give the same bits on 1, 2 and 4 ranks",
         same_bits,
+    ),
+    (
+        "sparse rows are held out by the seed, on any number of ranks",
+        held_out,
     ),
     (
         "predictions, evaluations and weights of a sparse run agree",
@@ -112,6 +116,32 @@ fn same_bits() {
         checksums.iter().all(|sum| *sum == checksums[0]),
         "{checksums:?}"
     );
+}
+
+/// Rows that are stored by label: a part of them is no good unless it is chosen from all.
+fn held_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "0 1:1 3:1\n".repeat(1200) + &"1 2:1 3:1\n".repeat(800);
+    fs::write(folder.path().join("a.txt"), text).unwrap();
+    job(1, folder.path(), "data import libsvm a.txt set");
+    let words = "train sparse set --validation 0.2 --epochs 2 --global-batch 64 --reproducible --exchange owners";
+    let mut found = Vec::new();
+    for (ranks, seed) in [(1, 5), (2, 5), (1, 6)] {
+        let words = format!("{words} --shuffle rows --seed {seed} --out run --force");
+        let printed = job(ranks, folder.path(), &words);
+        assert!(printed.contains("1600 rows, 2.0 features each, 400 more held out"));
+        let result = toml(folder.path().join("run/result.toml"));
+        let positives = result["validation"]["share_of_positives"]
+            .as_float()
+            .unwrap();
+        assert!((positives - 0.4).abs() < 0.1, "{positives}");
+        found.push((result["checksum"].clone(), result["validation"].clone()));
+    }
+    assert_eq!(found[0], found[1], "the same rows on any number of ranks");
+    assert_ne!(found[0], found[2], "others by another seed");
+    let words = format!("{words} --shuffle none --out last");
+    let printed = job(1, folder.path(), &words);
+    assert!(printed.contains("the last 400 held out"), "{printed}");
 }
 
 fn predictions() {

@@ -3,6 +3,7 @@
 
 mod allocations;
 mod augment;
+mod checkpoints;
 mod clicks;
 mod command_line;
 #[path = "../contracts/mod.rs"]
@@ -12,6 +13,7 @@ mod data;
 mod house;
 mod importers;
 mod kernels;
+mod licences;
 mod matrices;
 mod matrix_folders;
 mod models;

@@ -3,7 +3,7 @@
 //! Cost: 8 bytes an element forward (read, write), 12 backward; all of them run at the speed of memory, tanh at a
 //! third of it.
 
-use super::softmax::exp;
+use super::exp;
 use super::wide;
 
 /// `x = max(x, 0)`; NaN stays NaN.

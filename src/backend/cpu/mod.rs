@@ -6,9 +6,11 @@
 pub mod activation;
 pub mod batch_norm;
 mod blas;
+mod cells;
 mod clock;
 pub mod conv2d;
 pub mod dropout;
+mod exp;
 mod finite;
 mod isa;
 pub mod lanes;
@@ -25,7 +27,9 @@ pub mod softmax;
 mod wide;
 
 pub use blas::{blas_core, blas_threads, one_blas_thread, start_with_known_core};
+pub use cells::{Cell, LANES, read_cells, write_cells};
 pub use clock::{Clock, Timed};
+pub use exp::{exp, ln_1p};
 pub use finite::{finite, odd};
 #[cfg(test)]
 pub(crate) use isa::tests::with_each_set;

@@ -1,9 +1,11 @@
 //! Softmax with cross-entropy over `z: (n, classes)`; safe for logits of any finite size.
 
-use super::wide;
+use serde::{Deserialize, Serialize};
+
+use super::{exp, wide};
 
 /// What a batch of predictions adds up to.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tally {
     /// Sum of the losses.
     pub loss: f64,
@@ -70,40 +72,9 @@ fn exp_all(values: &mut [f32]) {
     wide(|| values.iter_mut().for_each(|x| *x = exp(*x)));
 }
 
-/// `eˣ` for x ≤ 0 to 2 units in the last place, in a form that compilers turn into vectors; below −87 it stays at 1e-38.
-///
-/// x = n·ln 2 + r with |r| ≤ ln 2 / 2; a polynomial for eʳ, and 2ⁿ by its bits.
-#[inline(always)]
-pub(super) fn exp(x: f32) -> f32 {
-    const ROUND: f32 = 12_582_912.0; // 1.5 · 2²³: adding it leaves the integer in the low bits.
-    let x = if x < -87.0 { -87.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + ROUND;
-    let n = shifted - ROUND;
-    let r = x - n * 0.693_145_75 - n * 1.428_606_8e-6;
-    let p = 1.0 / 720.0 * r + 1.0 / 120.0;
-    let p = p * r + 1.0 / 24.0;
-    let p = p * r + 1.0 / 6.0;
-    let p = p * r + 0.5;
-    let p = p * r * r + r + 1.0;
-    let two_to_n = f32::from_bits(shifted.to_bits().wrapping_add(127) << 23);
-    p * two_to_n
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_exponential_is_right_to_a_few_units_in_the_last_place() {
-        let mut worst = 0.0f64;
-        for i in 0..=870_000 {
-            let x = -(i as f32) * 1e-4;
-            let truth = f64::from(x).exp();
-            worst = worst.max((f64::from(exp(x)) - truth).abs() / truth);
-        }
-        assert!(worst < 2.5e-7, "relative error {worst}");
-        assert!(exp(f32::NEG_INFINITY) < 2e-38 && exp(f32::NAN).is_nan());
-    }
 
     #[test]
     fn huge_logits_give_finite_losses_and_gradients() {

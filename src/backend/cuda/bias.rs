@@ -1,6 +1,6 @@
 //! Launches `kernels/bias.cu`: biases by themselves, for products that others computed.
 
-use super::launch::{Arg, Divisor, Grid};
+use super::launch::{Arg, Divisor, Grid, int};
 use super::module::Source;
 use super::{Stream, View, ViewMut};
 use crate::Result;
@@ -28,6 +28,7 @@ pub fn grad(stream: &Stream, plane: usize, dy: View<f32>, db: ViewMut<f32>) -> R
     if db.is_empty() {
         return Ok(());
     }
+    int(dy.len());
     let kernel = stream.device().kernel(Source::Bias, "bias_grad")?;
     let args = [
         Arg::int(db.len()),

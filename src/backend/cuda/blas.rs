@@ -8,12 +8,13 @@ use cudarc::cublas::sys::{self, cublasOperation_t as Operation};
 
 use super::launch::int;
 use super::missing::Missing;
-use super::{Element, Stream, View, ViewMut};
+use super::{Device, Element, Stream, View, ViewMut};
 use crate::{Error, Result};
 
 /// cuBLAS on a stream.
 pub struct Blas {
     handle: sys::cublasHandle_t,
+    device: Device,
 }
 
 // SAFETY: a handle may be used by one thread after another; nobody else has it.
@@ -106,7 +107,10 @@ impl Blas {
         }
         stream.device().enter()?;
         let handle = result::create_handle().map_err(failed("cublasCreate"))?;
-        let made = Self { handle };
+        let made = Self {
+            handle,
+            device: stream.device().clone(),
+        };
         // SAFETY: both are open; the driver's streams are the runtime's.
         unsafe { result::set_stream(made.handle, stream.handle().cast()) }
             .map_err(failed("cublasSetStream"))?;
@@ -149,6 +153,7 @@ impl Blas {
         let sizes = [n, m, k].map(int);
         let factors = [(b.address(), ldb), (a.address(), lda)];
         let place = (c.address(), int(n), add);
+        self.device.enter()?;
         // SAFETY: the views are alive and as large as was checked; their buffers wait for the device before they end.
         unsafe { T::multiply(self.handle, [of_b, of_a], sizes, factors, place) }
             .map_err(failed("cublasGemm"))
@@ -157,8 +162,10 @@ impl Blas {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        // SAFETY: opened once, and not used any more.
-        let _ = unsafe { result::destroy_handle(self.handle) };
+        if self.device.enter().is_ok() {
+            // SAFETY: opened once, and not used any more.
+            let _ = unsafe { result::destroy_handle(self.handle) };
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::launch::{Arg, Grid, int};
 use super::module::Source;
-use super::tiles::Tiles;
+use super::tiles::{COLUMNS, Tiles};
 use super::{Stream, View, ViewMut};
 use crate::Result;
 use crate::backend::cpu::conv2d::Geometry;
@@ -42,6 +42,13 @@ impl Conv2d {
             "the kernel fits in the padded input: {g:?}"
         );
         Self { g }
+    }
+
+    /// Samples at most: columns are counted in 31 bits, outputs and inputs of a channel of all samples, up to the end of the last
+    /// tile and part.
+    pub fn most(&self) -> usize {
+        let columns = (2 * self.cells()).max(self.g.h * self.g.w);
+        (i32::MAX as usize - COLUMNS) / columns.max(1)
     }
 
     /// Floats that [`grad_params`](Self::grad_params) of up to `n` samples works in.
@@ -161,9 +168,7 @@ impl Conv2d {
 
     fn sizes(&self, n: usize) -> Arg {
         let g = self.g;
-        // Columns are counted in 31 bits: outputs and inputs of a channel, of all samples, up to the end of the last tile.
-        int(2 * n * self.cells() + 128);
-        int(n * g.h * g.w + 128);
+        assert!(n <= self.most(), "{n} samples are more than are counted");
         int(g.inputs());
         int(g.outputs());
         Arg::of(Sizes {

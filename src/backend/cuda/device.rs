@@ -142,12 +142,6 @@ impl Device {
         self.0.modules.kernel(&self.0.facts, source, name)
     }
 
-    /// Compiles all kernels now instead of each at its first use.
-    pub fn compile_all(&self) -> Result<()> {
-        self.enter()?;
-        self.0.modules.load_all(&self.0.facts)
-    }
-
     /// Makes it the one that this thread calls.
     pub(super) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as this.

@@ -16,6 +16,9 @@ struct Sizes {
     co: i32,
 }
 
+/// Samples at most: as many tiles one below the other as a device launches.
+pub const MOST: usize = 65_535 * 64;
+
 /// Floats that any pass of up to `g.n` samples works in.
 pub fn scratch(g: Geometry) -> usize {
     let need = |n: usize| {
@@ -153,6 +156,7 @@ fn collect(
     if rows == 0 {
         return Ok(());
     }
+    int(rows * columns);
     let kernel = stream.device().kernel(Source::Linear, "linear_collect")?;
     let args = [
         parts.into(),

@@ -221,7 +221,7 @@ unsafe impl<T: Element> Send for Pinned<T> {}
 impl<T: Element> Pinned<T> {
     /// So many zeros.
     pub fn new(device: &Device, len: usize) -> Result<Self> {
-        device.enter()?;
+        let copied = Event::new(device)?;
         let bytes = (len * size_of::<T>()).max(1);
         // SAFETY: freed when this is dropped.
         let values = unsafe { result::malloc_host(bytes, 0) }.map_err(failed("cuMemHostAlloc"))?;
@@ -230,7 +230,7 @@ impl<T: Element> Pinned<T> {
         Ok(Self {
             values: values.cast(),
             len,
-            copied: Event::new(device)?,
+            copied,
             device: device.clone(),
         })
     }

@@ -40,6 +40,16 @@ pub enum Missing {
     /// No compiler for kernels.
     #[error("there is no compiler for kernels (libnvrtc.so was not found)")]
     Compiler,
+    /// A compiler that has given up such old GPUs.
+    #[error("{compiler} compiles for compute capability {}.{} and above, and the GPU has {}.{}", oldest.0, oldest.1, found.0, found.1)]
+    OldCompiler {
+        /// Its name and version.
+        compiler: String,
+        /// The oldest that it knows.
+        oldest: (u32, u32),
+        /// What the GPU can.
+        found: (u32, u32),
+    },
     /// No cuBLAS, which was asked for.
     #[error("there is no cuBLAS (libcublas.so was not found)")]
     Blas,
@@ -58,6 +68,9 @@ impl Missing {
             Self::Capability { .. } => "use a GPU from Volta on, or --device cpu",
             Self::Blas => {
                 "install the CUDA toolkit's cuBLAS and let LD_LIBRARY_PATH name its folder, or leave --gemm cublas out"
+            }
+            Self::OldCompiler { .. } => {
+                "let LD_LIBRARY_PATH name the folder of an NVRTC of CUDA 12 (from PyPI: nvidia-cuda-nvrtc-cu12), or use --device cpu"
             }
             Self::Compiler => {
                 "install the CUDA toolkit's NVRTC (on a cluster: module load cuda; from PyPI: nvidia-cuda-nvrtc-cu12) and let \

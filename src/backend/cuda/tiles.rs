@@ -3,7 +3,7 @@
 use super::launch::Grid;
 
 /// Columns of a tile, and threads of its block.
-const COLUMNS: usize = 128;
+pub(super) const COLUMNS: usize = 128;
 
 /// Up to so many rows go into low tiles.
 const NARROW: usize = 32;

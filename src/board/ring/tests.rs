@@ -161,7 +161,7 @@ fn garbage_and_strangers_are_not_believed() {
         good.replace("\"node\":2", "\"node\":0"),
         good.replace("\"node\":2", "\"node\":99999999999"),
         good.replace("[4,2,", "[6,2,"),
-        good.replace("[4,2,", "[4,9,"),
+        good.replace("[4,2,", "[4,10,"),
         good.replace("[4,2,9,10,20]", ""),
         good.replace("[4,2,9,10,20]", "[4,2,9,10,20],[5,2,9,10,20],[5,2,9,10,20]"),
         good.replace("20]", "99999999999]"),

@@ -19,8 +19,9 @@ use crate::train::{Every, OnNan, Reduce, RunFolder, Trainer};
 #[derive(Serialize)]
 pub(super) struct Written {
     phalanx: &'static str,
-    /// The command as it was typed.
+    /// The command as it was typed, or as a resumed run has it, and where that was.
     command: Vec<String>,
+    folder: String,
     ranks: usize,
     hosts: usize,
     /// Of each rank.
@@ -93,7 +94,8 @@ pub(super) fn settings(
 ) -> Written {
     Written {
         phalanx: env!("CARGO_PKG_VERSION"),
-        command: std::env::args().collect(),
+        command: settings.words.clone(),
+        folder: here(),
         ranks: comm.size(),
         hosts,
         threads: settings.threads,
@@ -140,6 +142,12 @@ pub(super) fn settings(
             schedule: plan.schedule.clone(),
         },
     }
+}
+
+/// The folder that the program was started in; empty if it is no text or gone.
+fn here() -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    here.to_str().unwrap_or_default().into()
 }
 
 /// How each convolution works.
@@ -270,6 +278,7 @@ pub(super) fn settings_rows(
                 None => "none".into(),
             },
         ),
+        ("checkpoints", checkpoints(settings)),
         ("run folder", folder.path().display().to_string()),
     ];
     if !settings.inject.is_empty() {
@@ -277,6 +286,21 @@ pub(super) fn settings_rows(
         rows.push(("injected", faults.collect::<Vec<_>>().join(", ")));
     }
     rows
+}
+
+/// When checkpoints are written, and when the run stops.
+fn checkpoints(settings: &Settings) -> String {
+    let words = match settings.checkpoint_every {
+        Some(when) => format!(
+            "every {when}, the {} newest and the best are kept",
+            settings.keep
+        ),
+        None => "when asked to stop".into(),
+    };
+    match settings.time_limit {
+        Some(limit) => format!("{words}; stops after {limit:?}"),
+        None => words,
+    }
 }
 
 /// How ranks agree, and why so.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::super::train::{Plan, Settings};
 use super::ranks::RankSummary;
+use crate::checkpoint::Kept;
 use crate::train::{Outcome, RankReport, RunFolder, Trainer, Watched};
 
 /// `result.toml`.
@@ -45,6 +46,11 @@ pub(crate) struct Result {
     /// The gradient noise scale at the end, where it was measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     noise_scale: Option<f64>,
+    /// Checkpoints written since the program was started, and those that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints_failed: Option<u64>,
     #[serde(flatten)]
     ranks: RankSummary,
     checksum: String,
@@ -96,9 +102,18 @@ impl Result {
             eval_every: plan.eval_every.at_first(&plan.steps),
             batch: trainer.moment(steps).batch,
             noise_scale: trainer.noise_scale(),
+            checkpoints: None,
+            checkpoints_failed: None,
             ranks: RankSummary::new(ranks, seconds, alone),
             checksum: format!("{:016x}", trainer.checksum()),
         }
+    }
+
+    /// With what became of checkpoints, where there were any.
+    pub(crate) fn with(mut self, kept: Option<Kept>) -> Self {
+        self.checkpoints = kept.map(|kept| kept.written);
+        self.checkpoints_failed = kept.map(|kept| kept.failed);
+        self
     }
 
     /// The table that is printed last.
@@ -170,6 +185,13 @@ impl Result {
         }
         if let Some(scale) = self.noise_scale {
             rows.push(("gradient noise", format!("{scale:.0} samples at the end")));
+        }
+        if let (Some(written), Some(failed)) = (self.checkpoints, self.checkpoints_failed) {
+            let failures = match failed {
+                0 => String::new(),
+                failed => format!(", {failed} FAILED: see the warnings above"),
+            };
+            rows.push(("checkpoints", format!("{written} written{failures}")));
         }
         rows.extend(self.ranks.rows(ranks));
         rows.push(("written to", folder.path().display().to_string()));

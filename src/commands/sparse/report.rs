@@ -9,7 +9,7 @@ use crate::commands::train::BatchSize;
 use crate::data::Length;
 use crate::data::rows::RowSet;
 use crate::optim::Schedule;
-use crate::sparse::{Kind, Learner, Outcome, Rule, Summary};
+use crate::sparse::{Kind, Learner, Outcome, Rule, Shuffle, Summary};
 use crate::train::{Every, RankReport, RunFolder, Watched, readable};
 
 /// `settings.toml`.
@@ -115,7 +115,10 @@ pub(super) fn settings_rows(
     let held = plan.data.len() - plan.trained;
     let mut train = data(&plan.data, plan.trained);
     if held > 0 {
-        train += &format!(", the last {held} held out");
+        train += &match settings.shuffle {
+            Shuffle::None => format!(", the last {held} held out"),
+            _ => format!(", {held} more held out"),
+        };
     }
     let batch = match settings.batch {
         BatchSize::PerRank(each) => format!("{each} rows a rank"),

@@ -84,7 +84,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(comm: &dyn Comm, settings: &Settings) -> Result<Self> {
-        let data = RowSet::open(&settings.data)?;
+        let mut data = RowSet::open(&settings.data)?;
         let test = settings.test.as_ref().map(|path| RowSet::open(path));
         let test = test.transpose()?;
         if let Some(test) = &test {
@@ -103,10 +103,15 @@ impl Plan {
                 "hash to fewer: `phalanx data import … --bits 31`",
             ));
         }
-        let held = settings
-            .validation
-            .map_or(0, |share| (share * data.len() as f64).round() as usize);
-        let trained = data.len() - held;
+        let trained = match settings.validation {
+            None => data.len(),
+            // What comes last in time is what a model will meet.
+            Some(share) if settings.shuffle == Shuffle::None => {
+                data.len() - (share * data.len() as f64).round() as usize
+            }
+            Some(share) => data.hold_out(share, settings.seed),
+        };
+        let held = data.len() - trained;
         if trained < comm.size() || (settings.validation.is_some() && held == 0) {
             return Err(Error::Mismatch {
                 what: format!("rows of {}", data.path.display()),

@@ -1,27 +1,34 @@
 //! `phalanx train`: from settings to a run folder.
 
 mod plan;
+mod resume;
 mod settings;
 
 pub(super) use plan::Plan;
-pub use settings::{BatchSize, Growth, Settings};
+use resume::{Begin, Choices, From};
+pub use settings::{BatchSize, Growth, Resume, Settings};
+
+use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::device::Chosen;
 use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
+use crate::checkpoint::{Keeper, Store};
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
 use crate::nn::{self, Backend, Crew, DeviceModel};
 use crate::observe::{say, table};
 use crate::train::{
-    Goal, Inject, Journal, Noise, Parts, RankReport, RankWork, RunFolder, Trainer, budget,
-    readable, train,
+    Goal, Inject, Journal, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver, Terms,
+    Trainer, budget, readable, train,
 };
 use crate::{Error, Result};
 
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
+    let begun = Instant::now();
     agree(comm, settings.exchange.check(comm, settings.shards))?;
     if settings.record && comm.local_size() < comm.size() {
         let problem = "--record needs all ranks on one node: between nodes updates have no order";
@@ -43,7 +50,36 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             readable(memory.unwrap_or(0))
         );
     }
-    plan.choose_exchange(comm, settings, model.params())?;
+    let from = match resume::find(comm, settings, plan.steps.total())? {
+        Begin::Fresh => None,
+        Begin::From(from) => Some(from),
+        Begin::Ended(steps) => {
+            if comm.rank() == 0 {
+                let run = settings.out.clone().unwrap_or_default();
+                say(&format!(
+                    "{} has ended after {steps} steps: nothing is left to do\n",
+                    run.display()
+                ));
+            }
+            return Ok(());
+        }
+    };
+    let before = from.as_ref().map(|from| &from.choices);
+    let facts = match comm.rank() {
+        0 => resume::facts(
+            settings,
+            &plan,
+            (&model, comm.size()),
+            chosen.device.is_some(),
+        ),
+        _ => Ok(BTreeMap::new()),
+    };
+    let facts = agree(comm, facts)?;
+    if let Some(from) = &from {
+        from.check(comm, &facts)?;
+    }
+    let kind = before.and_then(Choices::exchange);
+    plan.choose_exchange(comm, settings, model.params(), kind)?;
     let optimizer = settings.rule.build(model.tensors(), settings.clip_norm);
     let mut choices = Vec::new();
     let team = if plan.exchange.is_synchronous() {
@@ -58,7 +94,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         }
         None => {
             let mut crew = Crew::new(model, settings.threads)?;
-            if settings.tune {
+            if let Some(before) = before {
+                choices = before.methods.clone();
+                if !choices.is_empty() {
+                    crew.choose(&choices);
+                }
+            } else if settings.tune {
                 let share = plan.steps.batch(0).div_ceil(team);
                 crew.tune(share, |found| {
                     comm.broadcast(0, &mut *found);
@@ -94,12 +135,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let mut trainer = Trainer::new(comm, parts);
     let hosts = hosts(comm);
     trainer.inject = Inject::on(&settings.inject, comm)?;
+    if let Some(from) = &from {
+        let gone_on = trainer.go_on(comm, &from.checkpoint, from.state.trainer());
+        agree(comm, gone_on)?;
+    }
 
     let start = || {
-        let folder = match &settings.out {
-            Some(path) => RunFolder::create(path, settings.force)?,
-            None => RunFolder::create_next(&trainer.model().spec.name)?,
-        };
+        let folder = open_folder(settings, &trainer, from.as_deref())?;
         folder.write(
             "settings.toml",
             &report::settings(comm, hosts, settings, &plan, &trainer),
@@ -107,12 +149,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         let rows = report::settings_rows(comm, hosts, settings, &plan, &trainer, &folder);
         say(&table("settings", &rows));
         let metrics = folder.file("metrics.csv");
-        let journal = Journal::create(
-            &metrics,
-            settings.watched(),
-            plan.log_every,
-            plan.steps.total(),
-        )?;
+        let (every, total) = (plan.log_every, plan.steps.total());
+        let journal = match &from {
+            None => Journal::create(&metrics, settings.watched(), every, total)?,
+            Some(from) => {
+                let place = (from.checkpoint.manifest.step, from.state.page());
+                Journal::go_on(&metrics, settings.watched(), (every, total), place)?
+            }
+        };
         Ok((Some(folder), journal))
     };
     let started = if comm.rank() == 0 {
@@ -137,21 +181,72 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let watch = Watch::open(comm, settings.stall_timeout, board)?;
     trainer.board = watch.board();
     let exchange = |trainer: &mut Trainer| trainer.start(comm, plan.exchange, record.as_deref());
-    watch.over(|| go(comm, settings, &plan, (trainer, &exchange), folder, journal))
+    let run = path_of_first(
+        comm,
+        folder.as_ref().map(|folder| folder.path().to_path_buf()),
+    );
+    let journals = folder.iter().map(|folder| folder.file("metrics.csv"));
+    let keeper = Keeper::new(comm, Store::of(&run), settings.keep, journals.collect());
+    let terms = Terms {
+        every: settings.checkpoint_every,
+        until: settings.time_limit.map(|limit| begun + limit),
+        facts,
+        choices: serde_json::to_value(Choices::new(choices, plan.exchange)).expect("plain values"),
+    };
+    let saver = Saver::new(comm, agree(comm, keeper)?, terms, plan.exchange)?;
+    let ended = watch.over(|| {
+        let told = (folder, journal, saver);
+        go(comm, settings, &plan, (trainer, &exchange), told, from)
+    })?;
+    match ended {
+        (
+            Outcome {
+                stopped: true,
+                steps: step,
+                ..
+            },
+            why,
+        ) => Err(Error::Stopped { step, why, run }),
+        _ => Ok(()),
+    }
+}
+
+/// The run folder: a new one, or that of the run that goes on.
+fn open_folder(settings: &Settings, trainer: &Trainer, from: Option<&From>) -> Result<RunFolder> {
+    match (&settings.out, from) {
+        (Some(path), Some(from)) => {
+            let folder = RunFolder::open(path)?;
+            Store::of(path).tidy()?;
+            folder.reopen()?;
+            let step = from.checkpoint.manifest.step;
+            say(&format!(
+                "going on after step {step} of {}\n",
+                path.display()
+            ));
+            Ok(folder)
+        }
+        (Some(path), None) if settings.resume == Resume::IfThere => RunFolder::begin(path),
+        (Some(path), None) => RunFolder::create(path, settings.force),
+        (None, _) => RunFolder::create_next(&trainer.model().spec.name),
+    }
 }
 
 /// How an exchange is started.
 type StartExchange<'a, 'c> = &'a dyn Fn(&mut Trainer) -> Result<Box<dyn Exchange + 'c>>;
 
-/// The part of a run that is watched: from the start of the exchange to the last file; *collective*.
+/// What a run tells, and where.
+type Told<'c> = (Option<RunFolder>, Journal, Saver<'c>);
+
+/// The part of a run that is watched: from the start of the exchange to the last file; *collective*. Tells how it ended, and why
+/// if it was stopped.
 fn go<'c>(
     comm: &'c dyn Comm,
     settings: &Settings,
     plan: &Plan,
     (mut trainer, start): (Trainer, StartExchange<'_, 'c>),
-    folder: Option<RunFolder>,
-    mut journal: Journal,
-) -> Result<()> {
+    (folder, mut journal, mut saver): Told<'c>,
+    from: Option<Box<From>>,
+) -> Result<(Outcome, String)> {
     let exchange = start(&mut trainer)?;
     let (watch, test) = match &plan.validation {
         Some(validation) => (Some(validation), plan.test.as_ref()),
@@ -166,10 +261,19 @@ fn go<'c>(
         early_stop: settings.early_stop,
         keep_best: settings.keep_best,
     };
-    trainer.times = crate::train::Times::start();
-    let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal)?;
+    trainer.times.go_on();
+    let from = from.as_ref().map(|from| (&from.checkpoint, &from.state));
+    let saving = (&mut saver, from);
+    let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal, saving)?;
     let seconds = trainer.times.elapsed();
     drop(journal);
+    let kept = saver.kept();
+    if outcome.stopped {
+        let why = saver.why();
+        saver.close()?;
+        return Ok((outcome, why));
+    }
+    saver.close()?;
 
     trainer.turn(Phase::Settle);
     let work = RankWork {
@@ -191,11 +295,13 @@ fn go<'c>(
             &trainer.scaling,
         )?;
         let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
+        let result = result.with(kept);
         folder.write("result.toml", &result)?;
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())
     };
     let written = folder.as_ref().map_or(Ok(()), finish);
     trainer.turn(Phase::Wait);
-    agree(comm, written)
+    agree(comm, written)?;
+    Ok((outcome, String::new()))
 }

@@ -79,11 +79,12 @@ impl Plan {
         let mut model = settings.model.build(data.shape, data.classes)?;
         settings.check_shards(&model, ranks)?;
         let team = if exchange.is_synchronous() { ranks } else { 1 };
-        // The digest of the parameters needs them once more as bytes; every thread but the first has gradients of its own.
+        // Every thread but the first has gradients of its own.
         let spare = settings.spare_sums(ranks);
-        let copies = (settings.threads + spare) as u64 + u64::from(settings.keep_best);
+        let copies = (settings.threads - 1 + spare) as u64 + u64::from(settings.keep_best);
         let how = (settings.rule, exchange);
-        let mut need = Need::of(&model, &data, how, ranks, copies);
+        let need = Need::of(&model, &data, how, ranks, copies);
+        let mut need = need.with_snapshot(&model, how, ranks, settings.keep_best);
         if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
             need.least = longest.div_ceil(team).min(CHUNK);
         }
@@ -99,6 +100,7 @@ impl Plan {
         let limit = match &chosen.device {
             None => batches.limit("each rank", memory, |n| need.bytes(n))?,
             Some(_) => {
+                let batches = batches.counted(nn::device::most(&mut model))?;
                 let fixed = OnDevice::bytes(comm, model.params(), settings.rule.state());
                 let pixels = data.element() == "u8";
                 let mut bytes = |n: usize| fixed + nn::device::bytes(&mut model, n, pixels);
@@ -146,14 +148,19 @@ impl Plan {
         self.limit.min(self.data.len()).div_ceil(team)
     }
 
-    /// Settles which exchange it is, where that was left open; *collective*.
+    /// Settles which exchange it is, where that was left open and was not found out `before`; *collective*.
     pub(super) fn choose_exchange(
         &mut self,
         comm: &dyn Comm,
         settings: &Settings,
         params: usize,
+        before: Option<Kind>,
     ) -> Result<()> {
         if self.exchange != Kind::Auto {
+            return Ok(());
+        }
+        if let Some(kind) = before {
+            (self.exchange, self.why) = (kind, Some("as before".into()));
             return Ok(());
         }
         self.exchange = Kind::NodeShared;

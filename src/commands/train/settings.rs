@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::backend::{Gemm, Wanted};
+use crate::checkpoint::When;
 use crate::data::{Augment, Length, Steps};
 use crate::exchange::Kind;
 use crate::nn::{Init, Model, zoo::Choice};
@@ -21,6 +22,17 @@ pub enum Growth {
     Schedule,
     /// The gradient noise scale.
     Noise,
+}
+
+/// Whether a run goes on that was begun before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resume {
+    /// No: it begins.
+    No,
+    /// If there is a checkpoint.
+    IfThere,
+    /// From the newest whole checkpoint, or that of a step.
+    From(Option<u64>),
 }
 
 /// How many samples a step takes.
@@ -108,6 +120,16 @@ pub struct Settings {
     pub eval_every: Option<u64>,
     /// Steps between rows of metrics.
     pub log_every: Option<u64>,
+    /// Whether a run goes on.
+    pub resume: Resume,
+    /// From one checkpoint to the next.
+    pub checkpoint_every: Option<When>,
+    /// How many of the newest are kept.
+    pub keep: usize,
+    /// When the run stops with a checkpoint.
+    pub time_limit: Option<Duration>,
+    /// The command, as it was typed or as a resumed run has it.
+    pub words: Vec<String>,
     /// The run folder.
     pub out: Option<PathBuf>,
     /// Whether an older run may be replaced.

@@ -36,20 +36,20 @@ pub(super) fn map(path: &Path) -> Result<Arc<Mmap>> {
 impl<T: Number> Mapped<T> {
     /// The numbers of `table`, which is in the mapped file at `path`.
     pub(super) fn open(path: &Path, map: &Arc<Mmap>, table: &Table) -> Result<Self> {
-        let len = table.shape().iter().product();
+        let len = table.len();
         let place = table.offset().filter(|_| table.holds::<T>());
         let aligned = place.filter(|place| place % align_of::<T>() as u64 == 0);
         let Some(start) = aligned.filter(|_| len > 0) else {
             let numbers = if len > 0 {
-                table.read(0..len)?
+                table.read(0..table.shape()[0])?
             } else {
                 Vec::new()
             };
             return Ok(Self::Read(numbers));
         };
-        let end = start as usize + len * size_of::<T>();
-        if map.len() < end {
-            let problem = format!("is {} bytes long, its rows end at {end}", map.len());
+        let end = table.end(start, size_of::<T>() as u64);
+        if end.is_none_or(|end| map.len() < end) {
+            let problem = format!("ends at byte {}, before its rows do", map.len());
             return Err(Error::file(path, problem, "copy or make it again"));
         }
         Ok(Self::Map {

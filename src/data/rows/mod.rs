@@ -6,11 +6,12 @@ mod mapped;
 mod odd;
 mod set;
 mod shard;
+mod stretches;
 mod together;
 
 pub use block::Block;
 pub use describe::{Summary, describe};
-pub use set::{About, RowSet, SetFolder};
+pub use set::{About, RowSet, Rows, SetFolder};
 pub use together::write_together;
 
 /// The format's name in the files.

@@ -2,10 +2,12 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::thread;
 
 use super::shard::Shard;
+use super::stretches::Stretches;
 use super::{Block, Row};
 use crate::data::shard_paths;
 use crate::files::Staged;
@@ -34,6 +36,8 @@ pub struct RowSet {
     pub about: About,
     shards: Vec<Shard>,
     len: usize,
+    /// Where rows are not in the order that they are stored in.
+    order: Option<Stretches>,
 }
 
 impl RowSet {
@@ -51,6 +55,7 @@ impl RowSet {
                 },
                 shards: Vec::new(),
                 len: 0,
+                order: None,
             });
             same(
                 &format!("features of {}", file.display()),
@@ -116,26 +121,39 @@ impl RowSet {
         self.shards.iter().map(|shard| shard.path.as_path())
     }
 
+    /// Holds about `share` of the rows out, chosen by `seed` in stretches of neighbours: puts them behind all others, and
+    /// gives the number of these.
+    pub fn hold_out(&mut self, share: f64, seed: u64) -> usize {
+        let (order, others) = Stretches::held_out(self.len, share, seed);
+        self.order = Some(order);
+        others
+    }
+
+    /// The number of row `i` as it is stored.
+    pub fn stored(&self, i: usize) -> usize {
+        self.order.as_ref().map_or(i, |order| order.stored(i))
+    }
+
     /// Row `i`. Its indices and values were checked by nobody yet.
     pub fn row(&self, i: usize) -> Row<'_> {
-        let after = self.shards.partition_point(|shard| shard.first <= i);
-        let shard = &self.shards[after - 1];
+        let i = self.stored(i);
+        let shard = &self.shards[self.shard_of(i)];
         shard.row(i - shard.first)
     }
 
     /// Rows `range`, in order; faster than one by one.
-    pub fn rows(&self, range: std::ops::Range<usize>) -> impl Iterator<Item = Row<'_>> {
-        let after = self
-            .shards
-            .partition_point(|shard| shard.first <= range.start);
-        let shards = self.shards[after.saturating_sub(1)..].iter();
-        let end = range.end;
-        let shards = shards.take_while(move |shard| shard.first < end);
-        shards.flat_map(move |shard| {
-            let begin = range.start.max(shard.first);
-            let end = range.end.min(shard.first + shard.len());
-            (begin..end.max(begin)).map(|i| shard.row(i - shard.first))
-        })
+    pub fn rows(&self, range: Range<usize>) -> Rows<'_> {
+        Rows {
+            set: self,
+            range,
+            run: 0..0,
+            shard: &self.shards[0],
+        }
+    }
+
+    fn shard_of(&self, stored: usize) -> usize {
+        let after = self.shards.partition_point(|shard| shard.first <= stored);
+        after - 1
     }
 
     /// What features are called, of those that the import gave a name.
@@ -160,6 +178,54 @@ impl RowSet {
             &format!("encoding of {of}"),
             (&self.about.encoding, &other.about.encoding),
         )
+    }
+}
+
+/// Rows of a set, in order.
+pub struct Rows<'a> {
+    set: &'a RowSet,
+    /// Those that are to come and not in `run` yet.
+    range: Range<usize>,
+    /// Those that lie beside each other in `shard`, by their numbers there.
+    run: Range<usize>,
+    shard: &'a Shard,
+}
+
+impl Rows<'_> {
+    /// Goes to the next run, if there is one.
+    #[cold]
+    fn turn(&mut self) -> Option<()> {
+        if self.range.is_empty() {
+            return None;
+        }
+        let run = match &self.set.order {
+            None => self.range.clone(),
+            Some(order) => order.run(&self.range),
+        };
+        self.shard = &self.set.shards[self.set.shard_of(run.start)];
+        let end = run.end.min(self.shard.first + self.shard.len());
+        self.range.start += end - run.start;
+        self.run = run.start - self.shard.first..end - self.shard.first;
+        Some(())
+    }
+}
+
+impl<'a> Iterator for Rows<'a> {
+    type Item = Row<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Row<'a>> {
+        if self.run.is_empty() {
+            self.turn()?;
+        }
+        let row = self.shard.row(self.run.start);
+        self.run.start += 1;
+        Some(row)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let len = self.run.len() + self.range.len();
+        (len, Some(len))
     }
 }
 
@@ -250,6 +316,14 @@ mod tests {
         assert_eq!((0..6).map(|i| set.row(i)).collect::<Vec<_>>(), expected);
         assert_eq!(set.rows(2..5).collect::<Vec<_>>(), expected[2..5]);
         assert_eq!(set.rows(0..6).count(), 6);
+        let mut held = RowSet::open(&out).unwrap();
+        let others = held.hold_out(0.3, 1);
+        assert_eq!((others, held.len()), (4, 6));
+        for range in [0..6, 1..5, 4..6, 3..3] {
+            let stored = range.clone().map(|i| expected[held.stored(i)]);
+            assert!(held.rows(range.clone()).eq(stored), "{range:?}");
+            assert!(range.clone().map(|i| held.row(i)).eq(held.rows(range)));
+        }
         assert_eq!(set.names().unwrap()[&1], "feature 1");
         assert!(SetFolder::create(&out, false).is_err());
         assert!(SetFolder::create(&out, true).is_ok());

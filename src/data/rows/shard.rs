@@ -54,9 +54,11 @@ impl Shard {
             (false, false) => Values::Ones,
             (false, true) => {
                 let (at, values) = (integers("odd_at")?, file.table("odd_values")?);
-                let (count, indptr) = (at.shape()[0], integers("indptr")?);
-                let indptr = indptr.read(0..indptr.shape()[0])?;
-                let odd = Odd::new(&at.read(0..count)?, &values.read(0..count)?, &indptr);
+                let odd_values: Vec<f32> = values.read(0..values.shape()[0])?;
+                let indptr: Vec<u64> = indptr.read(0..indptr.len())?;
+                let ends = indptr.last() == Some(&(indices.len() as u64));
+                let at = at.read(0..at.len())?;
+                let odd = Odd::new(&at, &odd_values, &indptr).filter(|_| ends);
                 let problem = "`odd_at` and `odd_values` must be as many, rising, and below the last of `indptr`";
                 Values::Few(odd.ok_or_else(|| Error::file(path, problem, HINT))?)
             }
@@ -147,6 +149,7 @@ impl Shard {
         self.indices.is_mapped() && values
     }
 
+    #[inline]
     pub(super) fn row(&self, i: usize) -> Row<'_> {
         let range = self.indptr[i] as usize..self.indptr[i + 1] as usize;
         Row {

@@ -79,7 +79,8 @@ impl Encoding {
     pub(super) fn of(path: &Path) -> Result<Self> {
         // One shard tells it: the others may be large.
         let first = &shard_paths(path)?[0];
-        let text = RowSet::open(first)?.about.encoding;
+        let RowSet { about, .. } = RowSet::open(first)?;
+        let text = about.encoding;
         let bad = |why: String| {
             let problem = format!("its encoding cannot be taken over ({why}): {text:?}");
             let hint = "--like takes a set that the same kind of import made";
@@ -89,6 +90,11 @@ impl Encoding {
         match encoding.hashing() {
             Some(version) if version != HASHING => Err(bad(format!(
                 "hashing {version}, this program has {HASHING}"
+            ))),
+            _ if encoding.features() != about.features => Err(bad(format!(
+                "of {} features, the set has {}",
+                encoding.features(),
+                about.features
             ))),
             _ => Ok(encoding),
         }

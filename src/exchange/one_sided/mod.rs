@@ -12,13 +12,13 @@ mod store;
 pub use record::{Record, Update};
 
 use std::ops::Range;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use self::record::Recorder;
 use self::store::{Far, Near, Store};
-use super::{Clock, Conduct, Exchange, Spent, Tail};
+use super::{Clock, Conduct, Exchange, Spent, Start, Tail, saved};
 use crate::Result;
+use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{Comm, block};
 use crate::nn::{Arenas, Grads, Params};
 use crate::optim::Mover;
@@ -92,24 +92,26 @@ pub struct OneSided<'c> {
 }
 
 impl<'c> OneSided<'c> {
-    /// Publishes `params`, equal on every rank, and records updates in the folder `record`, if any; *collective*.
+    /// Publishes `params`, equal on every rank, and records updates in a folder, if there is one; *collective*.
     pub fn new(
         comm: &'c dyn Comm,
         freedom: Freedom,
         params: Vec<f32>,
-        record: Option<&Path>,
+        start: Start,
     ) -> Result<Self> {
         let near = comm.local_size() == comm.size() && freedom.placement == Placement::Sharded;
         let store: Box<dyn Store> = match near {
             true => Box::new(Near::new(comm, &params, freedom.racy)?),
             false => Box::new(Far::new(comm, &params, freedom.placement)?),
         };
-        let recorder = record.map(|folder| Recorder::create(folder, comm.rank()));
+        let recorder = start
+            .record
+            .map(|folder| Recorder::create(folder, comm.rank()));
         Ok(Self {
             comm,
             alone: comm.split(comm.rank()),
             store,
-            clock: Clock::new(comm, freedom.bound)?,
+            clock: Clock::new(comm, freedom.bound, start.first)?,
             freedom,
             grads: vec![0.0; params.len()],
             params,
@@ -189,6 +191,22 @@ impl Exchange for OneSided<'_> {
 
     fn conduct(&self) -> Conduct {
         self.clock.conduct().clone()
+    }
+
+    fn save(&mut self, mover: &mut Mover, to: &mut Snapshot) -> Result<()> {
+        let share = block(self.params.len(), self.comm.size(), self.comm.rank());
+        saved::save_own(to, mover, &self.params, share);
+        Ok(())
+    }
+
+    fn load(
+        &mut self,
+        mover: &mut Mover,
+        updates: u64,
+        from: &Checkpoint,
+        part: usize,
+    ) -> Result<()> {
+        saved::load_own(from, part, mover, updates, self.params.len())
     }
 
     fn settle(mut self: Box<Self>) -> Result<Vec<f32>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use ndarray::linalg::general_mat_mul;
+use ndarray::linalg::{general_mat_mul, general_mat_vec_mul};
 use ndarray::{Array2, ArrayView2, ArrayViewMut2, Axis, s};
 
 use super::super::operand::Factors;
@@ -109,7 +109,7 @@ impl<T: Real> Product<'_, T> {
         }
         let unit = self.plan.job.unit;
         if unit == 1 {
-            general_mat_mul(self.alpha, &x, &y, T::one(), c);
+            add_product(self.alpha, x, y, c);
             return Ok(());
         }
         let rows = c.axis_chunks_iter_mut(Axis(0), unit);
@@ -120,5 +120,16 @@ impl<T: Real> Product<'_, T> {
             }
         }
         Ok(())
+    }
+}
+
+/// Adds α x·y to `c`; what is a product of vectors, or of one and a matrix, by the calls that BLAS has for those, which pack
+/// nothing.
+fn add_product<T: Real>(alpha: T, x: ArrayView2<T>, y: ArrayView2<T>, c: &mut ArrayViewMut2<T>) {
+    match c.dim() {
+        (1, 1) => c[(0, 0)] += alpha * x.row(0).dot(&y.column(0)),
+        (1, _) => general_mat_vec_mul(alpha, &y.t(), &x.row(0), T::one(), &mut c.row_mut(0)),
+        (_, 1) => general_mat_vec_mul(alpha, &x, &y.column(0), T::one(), &mut c.column_mut(0)),
+        _ => general_mat_mul(alpha, &x, &y, T::one(), c),
     }
 }

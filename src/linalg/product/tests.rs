@@ -133,7 +133,9 @@ fn products_of_any_shape_on_any_ranks_are_those_of_one() {
         (5, 64, 200),
         (130, 7, 3),
         (1, 90, 1),
+        (1, 90, 300),
         (9, 1, 300),
+        (1, 1, 5000),
     ] {
         for ranks in [1, 2, 3, 4, 6, 7, 8] {
             Case::new(shape, ranks).holds::<f32>();

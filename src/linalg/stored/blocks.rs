@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::files;
 use crate::h5::{self, Cell, Table};
-use crate::linalg::folder::{BLOCKS, Part, WIDTH};
+use crate::linalg::folder::{BLOCKS, FILE, Part, WIDTH};
 use crate::{Error, Result};
 
 const DAMAGED: &str = "the file is damaged or cut short: copy or make it again";
@@ -49,16 +49,12 @@ impl Block {
     }
 }
 
-/// The blocks that `table` is made of, if all of them can be read without HDF5.
+/// The block that `table` is, if it can be read without HDF5.
 pub(super) fn find(
     path: &Path,
-    file: &h5::File,
     table: &Table,
     (shape, cell): ((usize, usize), Cell),
 ) -> Result<Option<Vec<Block>>> {
-    if table.is_joined() && file.has(BLOCKS) {
-        return parts(path, file, shape, cell).map(Some);
-    }
     let Some(start) = table.offset().filter(|_| table.is_native(cell)) else {
         return Ok(None);
     };
@@ -71,9 +67,14 @@ pub(super) fn find(
     whole(&block, cell).map(|()| Some(vec![block]))
 }
 
-/// The blocks of a folder that phalanx wrote.
-fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Result<Vec<Block>> {
-    let table = file.any_table(BLOCKS)?;
+/// The blocks of a matrix in a folder that phalanx wrote, and what they say of it; none if the file joins no such blocks.
+///
+/// The data set that joins them is for other programs. It is not even opened: a damaged one could crash HDF5's library.
+pub(super) fn joined(path: &Path, file: &h5::File) -> Result<Option<Joined>> {
+    if path.file_name().is_none_or(|name| name != FILE) || !file.has(BLOCKS) {
+        return Ok(None);
+    }
+    let table = file.table(BLOCKS)?;
     let wrong = |problem: String| Error::file(path, problem, LOST);
     let count = match table.shape()[..] {
         [count, WIDTH] => count,
@@ -86,23 +87,42 @@ fn parts(path: &Path, file: &h5::File, shape: (usize, usize), cell: Cell) -> Res
     let numbers: Vec<u64> = table.read(0..count)?;
     let (rows, _) = numbers.as_chunks();
     let parts: Vec<Part> = rows.iter().map(Part::from_row).collect();
-    let inside = |part: &Part| part.rows.end <= shape.0 && part.cols.end <= shape.1;
-    let area: u128 = parts.iter().map(Part::area).sum();
-    if area != shape.0 as u128 * shape.1 as u128 || !parts.iter().all(inside) {
+    let shape = parts.iter().fold((0, 0), |(rows, cols), part| {
+        (part.rows.end.max(rows), part.cols.end.max(cols))
+    });
+    let area = |area: u128, part: &Part| area.saturating_add(part.area());
+    let all = shape.0 as u128 * shape.1 as u128;
+    if all == 0 || parts.iter().fold(0, area) != all || overlap(&parts) {
         return Err(wrong(format!(
             "`{BLOCKS}` does not describe {} × {}",
             shape.0, shape.1
         )));
     }
-    let mut files = HashMap::new();
+    let (mut files, mut cells) = (HashMap::new(), None);
     let block = |part: Part| {
         let file = match files.entry(part.rank) {
             Entry::Occupied(file) => file.into_mut(),
             Entry::Vacant(none) => none.insert(file_of(path, &part)?),
         };
-        locate(file, part, cell)
+        locate(file, part, &mut cells)
     };
-    parts.into_iter().map(block).collect()
+    let blocks = parts.into_iter().map(block).collect::<Result<Vec<_>>>()?;
+    Ok(cells.map(|cell| (shape, cell, blocks)))
+}
+
+/// Shape, numbers and blocks of a matrix.
+pub(super) type Joined = ((usize, usize), Cell, Vec<Block>);
+
+/// Whether two blocks have a number in common: then others are in none, as all together are as large as the matrix.
+fn overlap(parts: &[Part]) -> bool {
+    let mut sorted: Vec<&Part> = parts.iter().filter(|part| part.area() > 0).collect();
+    sorted.sort_by_key(|part| part.rows.start);
+    sorted.iter().enumerate().any(|(i, part)| {
+        let below = sorted[i + 1..].iter();
+        let mut beside = below.take_while(|other| other.rows.start < part.rows.end);
+        let meet = |a: &Range<usize>, b: &Range<usize>| a.start < b.end && b.start < a.end;
+        beside.any(|other| meet(&part.cols, &other.cols))
+    })
 }
 
 /// The file that `part` is in, for HDF5 and as it is.
@@ -115,11 +135,18 @@ fn file_of(path: &Path, part: &Part) -> Result<(h5::File, Arc<Opened>)> {
     Ok((h5::File::open(&place)?, open(&place)?))
 }
 
-/// Where `part` lies in its file.
-fn locate((file, opened): &(h5::File, Arc<Opened>), part: Part, cell: Cell) -> Result<Block> {
+/// Where `part` lies in its file, whose numbers are those of `cells`.
+fn locate(
+    (file, opened): &(h5::File, Arc<Opened>),
+    part: Part,
+    cells: &mut Option<Cell>,
+) -> Result<Block> {
     let table = file.any_table(&part.table())?;
-    let same = table.shape() == [part.rows.len(), part.cols.len()] && table.is_native(cell);
-    let Some(start) = table.offset().filter(|_| same) else {
+    // All blocks have the numbers of the first.
+    let cell = table.cell().ok().map(|cell| *cells.get_or_insert(cell));
+    let same = table.shape() == [part.rows.len(), part.cols.len()];
+    let native = cell.filter(|&cell| same && table.is_native(cell));
+    let (Some(cell), Some(start)) = (native, table.offset()) else {
         let problem = format!(
             "`{}` is not the block that `{BLOCKS}` describes",
             part.table()
@@ -145,8 +172,9 @@ fn open(path: &Path) -> Result<Arc<Opened>> {
 fn whole(block: &Block, cell: Cell) -> Result<()> {
     let Opened { path, file } = &*block.file;
     let have = file.metadata().map_err(Error::io("read", path))?.len();
-    let end = block.start + (block.rows.len() * block.cols.len() * cell.bytes()) as u64;
-    if have < end {
+    let numbers = block.rows.len() as u128 * block.cols.len() as u128;
+    let end = u128::from(block.start) + numbers * cell.bytes() as u128;
+    if u128::from(have) < end {
         let problem = format!("is {have} bytes long, its numbers end at {end}");
         return Err(Error::file(path, problem, DAMAGED));
     }

@@ -115,7 +115,8 @@ impl Intake {
     pub(super) fn bytes(shape: Shape, n: usize, bytes: bool) -> usize {
         let pixel = if bytes { 1 } else { 4 };
         let label_and_number = 4 + 8;
-        n * (4 * shape.len() + 2 * (pixel * shape.len() + label_and_number))
+        let scaling = 2 * 4 * shape.c;
+        n * (4 * shape.len() + 2 * (pixel * shape.len() + label_and_number)) + scaling
     }
 
     /// Has a batch copied, for `step` if that is to be found again.

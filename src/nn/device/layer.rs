@@ -38,6 +38,11 @@ pub struct Backward<'a> {
 /// One layer on a device, as [`crate::nn::Layer`] on the host: it maps one buffer to another, or works in place. Everything is
 /// launched on the pass's stream and done later.
 pub trait DeviceLayer {
+    /// Samples at most, where its kernels count more than the values that go in and come out.
+    fn most(&self) -> usize {
+        usize::MAX
+    }
+
     /// Floats that a pass of up to `n` samples works in, and leaves.
     fn scratch(&self, _n: usize) -> usize {
         0

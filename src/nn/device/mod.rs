@@ -15,7 +15,7 @@ mod report;
 use std::rc::Rc;
 
 pub use layer::{Backward, DeviceLayer, Pass};
-pub use memory::bytes;
+pub use memory::{bytes, most};
 
 use super::{
     Arenas, Backend, Draw, Found, Grads, LayerCost, Model, Next, Params, ShardSums, Share, Tally,

@@ -95,7 +95,9 @@ impl Model {
     pub(in super::super) fn choose(&mut self, choices: &[u64]) {
         for (conv, choices) in self.convolutions().zip(choices.chunks_exact(3)) {
             for (pass, &choice) in Pass::ALL.into_iter().zip(choices) {
-                let method = Method::ALL[choice as usize];
+                let Some(&method) = Method::ALL.get(choice as usize) else {
+                    continue;
+                };
                 // A rank on another kind of machine may lack it.
                 if conv.methods(pass).contains(&method) {
                     conv.select(pass, method);

@@ -89,5 +89,7 @@ fn devices(place: &Place) {
         assert_eq!(place.device.free().unwrap(), before);
         activation::relu(&stream, buffer.view_mut()).unwrap();
         assert_eq!(stream.values(buffer.view()).unwrap(), [0.0; 1000]);
+        let foreign = Event::new(&place.device).unwrap();
+        assert!(stream.record(&foreign).is_err(), "of another device");
     }
 }

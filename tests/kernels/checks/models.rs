@@ -4,19 +4,24 @@ use phalanx::backend::Gemm;
 use phalanx::comm::{Comm, threads_of_one_rank};
 use phalanx::data::{Batch, Images, Scaling, Shape};
 use phalanx::nn::{
-    Arenas, Backend, Crew, DeviceModel, Draw, Found, Grads, Init, Model, Params, Share, Spec, Tally,
+    Arenas, Backend, Crew, DeviceModel, Draw, Found, Grads, Init, Model, Params, Share, Spec,
+    Tally, device, zoo,
 };
 use phalanx::rng::Stream as Random;
 
 use super::{Check, Place};
 
-pub const CHECKS: [Check; 3] = [
+pub const CHECKS: [Check; 4] = [
     ("models of every layer step as on the CPU", steps),
     (
         "models evaluate as on the CPU, in as many parts as fit",
         evaluations,
     ),
     ("a value that is not finite is named as on the CPU", faults),
+    (
+        "models take the memory that was planned, and no more",
+        memory,
+    ),
 ];
 
 /// Every kind of layer, ragged sizes, strides and paddings.
@@ -146,6 +151,28 @@ fn steps(place: &Place) {
             }
         }
     }
+}
+
+fn memory(place: &Place) {
+    for layers in LAYERS {
+        let (before, _) = place.device.allocated();
+        let mut there = DeviceModel::new(model(layers), &place.device, 6, Gemm::Own).unwrap();
+        let params = there.model().init(Init::default(), 1);
+        for number in 0..3 {
+            step(&mut there, &params, &batches(6)[0], number);
+        }
+        let taken = place.device.allocated().0 - before;
+        let arenas = 2 * 4 * params.len() as u64;
+        let planned = device::bytes(&mut model(layers), 6, true) + arenas;
+        assert_eq!(taken, planned, "{layers}");
+    }
+    // 11092 samples have just below 2^31 values in 64 planes of 55×55.
+    let shape = |c, h| Shape { c, h, w: h };
+    let mut alexnet = zoo::build("alexnet", shape(3, 224), 1000).unwrap();
+    assert_eq!(device::most(&mut alexnet), 11_092);
+    // Of few values, as many samples as a grid has rows of tiles for.
+    let mut softmax = zoo::build("softmax", shape(1, 1), 2).unwrap();
+    assert_eq!(device::most(&mut softmax), 65_535 * 64);
 }
 
 fn evaluations(place: &Place) {

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString};
 use cudarc::nvrtc::result::{self, NvrtcError};
 use cudarc::nvrtc::sys;
 
+use super::super::missing::Missing;
 use crate::{Error, Result};
 
 /// Whether there is a compiler.
@@ -24,7 +25,7 @@ pub(super) fn identity() -> Result<String> {
 }
 
 /// What to compile for: the device's own architecture, or, if the compiler is older than the device, the newest it knows in a
-/// form that the driver translates.
+/// form that the driver translates. An error says that the compiler is too new to know the device.
 pub fn architecture(capability: (u32, u32)) -> Result<String> {
     let wanted = (10 * capability.0 + capability.1) as i32;
     let mut count = 0;
@@ -37,11 +38,19 @@ pub fn architecture(capability: (u32, u32)) -> Result<String> {
     unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) }
         .result()
         .map_err(failed("nvrtcGetSupportedArchs"))?;
-    let newest = known.into_iter().filter(|&known| known <= wanted).max();
-    Ok(match newest {
-        Some(known) if known < wanted => format!("compute_{known}"),
-        _ => format!("sm_{wanted}"),
-    })
+    let newest = known.iter().filter(|&&known| known <= wanted).max();
+    match newest {
+        Some(&known) if known < wanted => Ok(format!("compute_{known}")),
+        Some(_) => Ok(format!("sm_{wanted}")),
+        None => {
+            let oldest = known.into_iter().min().unwrap_or(0) as u32;
+            Err(Error::NoDevice(Missing::OldCompiler {
+                compiler: identity()?,
+                oldest: (oldest / 10, oldest % 10),
+                found: capability,
+            }))
+        }
+    }
 }
 
 /// The image of a source for an architecture such as `sm_80`.

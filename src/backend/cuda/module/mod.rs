@@ -64,17 +64,6 @@ impl Modules {
         loaded[at].kernel(name)
     }
 
-    /// Loads all sources that are not yet.
-    pub(super) fn load_all(&self, facts: &Facts) -> Result<()> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        for source in Source::ALL {
-            if loaded.iter().all(|module| module.source != source) {
-                loaded.push(self.load(facts, source)?);
-            }
-        }
-        Ok(())
-    }
-
     fn load(&self, facts: &Facts, source: Source) -> Result<Module> {
         let text = source.text()?;
         let kind = if facts.emulated { "-emulator" } else { "" };

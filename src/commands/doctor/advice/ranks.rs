@@ -1,7 +1,6 @@
 //! Rules about MPI, and about where the ranks are.
 
 use super::{Facts, Section};
-use crate::comm::Starter;
 
 /// MPI, its launcher and its settings.
 pub(super) fn library(facts: &Facts, out: &mut Section) {
@@ -34,19 +33,7 @@ pub(super) fn library(facts: &Facts, out: &mut Section) {
 
 fn launcher(facts: &Facts, out: &mut Section) {
     let start = &facts.start;
-    let mut how = match start.starter {
-        Starter::OpenMpi => "mpirun of Open MPI".to_owned(),
-        Starter::Hydra => "mpiexec of MPICH".into(),
-        Starter::Srun => "srun".into(),
-        Starter::Pmix => "unknown, with PMIx".into(),
-        Starter::Plain => "none: a world of one rank".into(),
-    };
-    if let (Starter::Srun, Some(version)) = (start.starter, &start.pmix) {
-        how += &format!(" with PMIx {version}");
-        how.truncate(how.trim_end().len());
-    } else if start.starter == Starter::Srun {
-        how += " without PMIx";
-    }
+    let how = start.how();
     let size = facts.size();
     match start.size {
         Some(told) if told > size => {
@@ -61,18 +48,8 @@ fn launcher(facts: &Facts, out: &mut Section) {
 
 /// What to do where ranks are started together and do not find each other.
 fn apart(facts: &Facts) -> String {
-    let library = facts.library.name.as_str();
-    let why = "every process trains alone, and all write to the same places";
-    let what = match (facts.start.starter, library) {
-        (Starter::Srun, "Open MPI") => {
-            "start it by srun --mpi=pmix (`srun --mpi=list` shows whether Slurm has it), or by mpirun inside the allocation".to_owned()
-        }
-        (Starter::Srun, _) => {
-            format!("{library} does not join ranks over srun's PMIx: start it by srun --mpi=pmi2, or by its own mpiexec inside the allocation")
-        }
-        _ => format!("this program was built with {library}: start it by the mpirun of {library}, or build it with the MPI of this mpirun"),
-    };
-    format!("{why}: {what}")
+    let what = facts.start.advice(&facts.library.name);
+    format!("every process trains alone, and all write to the same places: {what}")
 }
 
 fn windows(facts: &Facts, out: &mut Section) {

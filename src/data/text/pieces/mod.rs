@@ -19,6 +19,8 @@ use plain::Plain;
 
 /// Bytes beyond which a line must be something else.
 const LONGEST: usize = 1 << 26;
+/// Bytes behind which no further line is looked at before reading begins.
+const LOOKED_AT: usize = 1 << 24;
 /// Bytes read at once behind the end of a strip, where its last line ends.
 const STEP: usize = 1 << 12;
 /// Bytes of a plain file read at once: few enough to be parsed out of the cache they were read into.
@@ -255,6 +257,8 @@ pub(super) fn head(path: &Path, most: usize) -> Result<Vec<Vec<u8>>> {
         lines += memchr_iter(b'\n', &text[old..]).count();
         if lines == 0 {
             refuse_long(path, text.len() as u64)?;
+        } else if text.len() > LOOKED_AT {
+            break;
         }
     }
     let lines = text.split(|&byte| byte == b'\n').take(most);

@@ -150,8 +150,8 @@ fn look(path: &Path, (header, separator): (bool, u8)) -> Result<(Vec<String>, Ve
         _ => (i + 1).to_string(),
     };
     let names: Vec<String> = (0..count).map(name).collect();
-    let twice = |(i, name): &(usize, &String)| names[..*i].contains(name);
-    if let Some((_, name)) = names.iter().enumerate().find(twice) {
+    let mut seen = HashSet::new();
+    if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
         return Err(bad(format!("has two columns called `{name}`")));
     }
     let mut samples: Vec<_> = names.iter().map(|_| Sample::default()).collect();

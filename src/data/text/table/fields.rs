@@ -1,6 +1,6 @@
 //! One line of a table cut into fields.
 
-use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use memchr::{memchr, memchr_iter};
 
 /// Cuts lines; keeps its memory from one to the next.
@@ -15,9 +15,14 @@ pub(super) struct Fields {
 
 impl Fields {
     pub(super) fn new(separator: u8) -> Self {
+        // A carriage return within a line is part of a field.
+        let mut builder = ReaderBuilder::new();
+        builder
+            .delimiter(separator)
+            .terminator(Terminator::Any(b'\n'));
         Self {
             separator,
-            reader: ReaderBuilder::new().delimiter(separator).build(),
+            reader: builder.build(),
             unquoted: Vec::new(),
             ends: Vec::new(),
             quoted: false,
@@ -99,6 +104,7 @@ mod tests {
         assert_eq!(fields(",").unwrap(), ["", ""]);
         let quoted = fields("\"a, b\",\"say \"\"no\"\"\",3,\"\"").unwrap();
         assert_eq!(quoted, ["a, b", "say \"no\"", "3", ""]);
+        assert_eq!(fields("\"a\",b\rc,d").unwrap(), ["a", "b\rc", "d"]);
         assert!(
             fields("1,\"two")
                 .unwrap_err()

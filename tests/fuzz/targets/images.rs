@@ -1,0 +1,46 @@
+//! Data sets of images: HDF5 files that anybody may have written.
+
+use phalanx::data::describe::describe;
+use phalanx::data::synthetic::{Amount, Kind, make};
+use phalanx::data::{Dataset, Scaling, Shape};
+
+use super::{Place, Target, fixture};
+
+pub const TARGET: Target = Target {
+    name: "images",
+    seeds,
+    run,
+};
+
+fn seeds(place: &Place) -> Vec<Vec<u8>> {
+    let amount = Amount {
+        samples: 4,
+        seed: 1,
+        first: 0,
+        shards: 1,
+        force: true,
+    };
+    let shape = Shape { c: 2, h: 3, w: 4 };
+    let kind = Kind::Images { shape, classes: 3 };
+    make(kind, amount, &place.path("seed.h5")).expect("a small set");
+    let mut all = vec![place.get("seed.h5")];
+    let names = ["contiguous.h5", "chunked.h5", "floats.h5", "big_endian.h5"];
+    all.extend(names.map(fixture));
+    all
+}
+
+fn run(place: &Place, input: &[u8]) {
+    let path = place.put("set.h5", input);
+    let Ok(set) = Dataset::open(&path) else {
+        return;
+    };
+    let _ = describe(&set);
+    let scaling = set.normalization();
+    let scaling = scaling.unwrap_or_else(|_| Scaling::unit(set.shape.c));
+    let mut out = vec![0.0; set.shape.len()];
+    for i in [0, set.len() / 2, set.len() - 1] {
+        set.hint(i);
+        set.prefetch(i);
+        let _ = set.sample(i, &scaling, &mut out);
+    }
+}
