@@ -65,7 +65,7 @@ impl<R: Read> Records<R> {
     }
 
     /// The next record, or nothing at the end.
-    pub fn next(&mut self) -> Result<Option<&[u8]>, Broken> {
+    pub fn read(&mut self) -> Result<Option<&[u8]>, Broken> {
         let mut head = [0; HEAD];
         match fill(&mut self.input, &mut head)? {
             0 => return Ok(None),
@@ -82,7 +82,11 @@ impl<R: Read> Records<R> {
         self.payload.clear();
         while (self.payload.len() as u64) < whole {
             let more = STRETCH.min(whole - self.payload.len() as u64);
-            let read = self.input.by_ref().take(more).read_to_end(&mut self.payload)?;
+            let read = self
+                .input
+                .by_ref()
+                .take(more)
+                .read_to_end(&mut self.payload)?;
             if (read as u64) < more {
                 return Err(Broken::Short(self.offset));
             }
@@ -131,11 +135,11 @@ mod tests {
         let long = vec![7; 3 << 20];
         let file = file(&[b"one", b"", &long]);
         let mut records = Records::new(&file[..]);
-        assert_eq!(records.next().unwrap(), Some(&b"one"[..]));
+        assert_eq!(records.read().unwrap(), Some(&b"one"[..]));
         assert_eq!(records.offset(), 12 + 3 + 4);
-        assert_eq!(records.next().unwrap(), Some(&b""[..]));
-        assert_eq!(records.next().unwrap(), Some(&long[..]));
-        assert_eq!(records.next().unwrap(), None);
+        assert_eq!(records.read().unwrap(), Some(&b""[..]));
+        assert_eq!(records.read().unwrap(), Some(&long[..]));
+        assert_eq!(records.read().unwrap(), None);
         assert_eq!(records.offset(), file.len() as u64);
     }
 
@@ -154,7 +158,7 @@ mod tests {
         let whole = file(&[b"first", b"second"]);
         for end in 0..whole.len() {
             let mut records = Records::new(&whole[..end]);
-            let outcome = (records.next().map(|r| r.is_some()), records.offset());
+            let outcome = (records.read().map(|r| r.is_some()), records.offset());
             match outcome {
                 (Ok(false), _) => assert_eq!(end, 0),
                 (Ok(true), _) => assert!(end >= 21),
@@ -166,7 +170,7 @@ mod tests {
             let mut file = whole.clone();
             file[bit / 8] ^= 1 << (bit % 8);
             assert!(matches!(
-                Records::new(&file[..]).next(),
+                Records::new(&file[..]).read(),
                 Err(Broken::Damaged(0, _))
             ));
         }

@@ -14,6 +14,7 @@ pub mod replay;
 mod report;
 mod rows;
 pub mod sparse;
+pub mod top;
 pub mod trace;
 pub mod train;
 
@@ -39,6 +40,8 @@ pub enum Command {
     Inspect(inspect::Settings),
     /// `phalanx replay`.
     Replay(replay::Settings),
+    /// `phalanx top`.
+    Top(top::Settings),
     /// `phalanx data`.
     Data(data::Action),
     /// `phalanx bench`.
@@ -71,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
         Command::Inspect(settings) => inspect::run(&settings),
         Command::Model(settings) => model::run(&settings),
+        Command::Top(settings) => top::run(&settings),
         Command::Replay(settings) => {
             one_blas_thread();
             replay::run(&settings)

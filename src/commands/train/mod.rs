@@ -1,15 +1,18 @@
 //! `phalanx train`: from settings to a run folder.
 
+mod observed;
 mod plan;
 mod resume;
 mod settings;
 
 pub(super) use plan::Plan;
 use resume::{Begin, Choices, From};
-pub use settings::{BatchSize, Growth, Resume, Settings};
+pub use settings::{BatchSize, Events, Growth, Observe, Resume, Settings};
 
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+use serde_json::json;
 
 use super::device::Chosen;
 use super::{hosts, replay, report, warn_if_crowded};
@@ -19,7 +22,7 @@ use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
 use crate::nn::{self, Backend, Crew, DeviceModel};
-use crate::observe::{say, table};
+use crate::observe::{emit, mention, say, table};
 use crate::train::{
     Goal, Inject, Journal, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver, Terms,
     Trainer, budget, readable, train,
@@ -56,7 +59,11 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         Begin::Ended(steps) => {
             if comm.rank() == 0 {
                 let run = settings.out.clone().unwrap_or_default();
-                say(&format!(
+                emit(
+                    "ended",
+                    json!({"run": run.display().to_string(), "steps": steps}),
+                );
+                mention(&format!(
                     "{} has ended after {steps} steps: nothing is left to do\n",
                     run.display()
                 ));
@@ -147,7 +154,11 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &report::settings(comm, hosts, settings, &plan, &trainer),
         )?;
         let rows = report::settings_rows(comm, hosts, settings, &plan, &trainer, &folder);
-        say(&table("settings", &rows));
+        mention(&table("settings", &rows));
+        emit(
+            "start",
+            report::start(&folder, comm.size(), plan.steps.total())?,
+        );
         let metrics = folder.file("metrics.csv");
         let (every, total) = (plan.log_every, plan.steps.total());
         let journal = match &from {
@@ -164,7 +175,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     } else {
         Ok((None, Journal::none()))
     };
-    let (folder, journal) = agree(comm, started)?;
+    let (folder, mut journal) = agree(comm, started)?;
     if folder.is_some() && !plan.data.is_mapped() {
         log::warn!(
             "the data is chunked or compressed and read through HDF5; `phalanx data split` writes it contiguous"
@@ -194,9 +205,16 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         choices: serde_json::to_value(Choices::new(choices, plan.exchange)).expect("plain values"),
     };
     let saver = Saver::new(comm, agree(comm, keeper)?, terms, plan.exchange)?;
+    let gone = from.as_ref().map(|from| from.checkpoint.manifest.step);
+    let device = chosen.device.as_ref().map(|device| device.facts());
+    let place = observed::Place::new(comm, &run, gone);
+    let told = (&mut trainer, &mut journal);
+    let sampler = observed::attach(settings, &plan, (&place, device), told);
+    let board = watch.board();
     let ended = watch.over(|| {
         let told = (folder, journal, saver);
-        go(comm, settings, &plan, (trainer, &exchange), told, from)
+        let parts = (trainer, &exchange as StartExchange);
+        sampler.over(board, || go(comm, settings, &plan, parts, told, from))
     })?;
     match ended {
         (
@@ -206,7 +224,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 ..
             },
             why,
-        ) => Err(Error::Stopped { step, why, run }),
+        ) => {
+            if comm.rank() == 0 {
+                emit("stopped", json!({"step": step, "why": why}));
+            }
+            Err(Error::Stopped { step, why, run })
+        }
         _ => Ok(()),
     }
 }
@@ -219,7 +242,7 @@ fn open_folder(settings: &Settings, trainer: &Trainer, from: Option<&From>) -> R
             Store::of(path).tidy()?;
             folder.reopen()?;
             let step = from.checkpoint.manifest.step;
-            say(&format!(
+            mention(&format!(
                 "going on after step {step} of {}\n",
                 path.display()
             ));
@@ -262,11 +285,12 @@ fn go<'c>(
         keep_best: settings.keep_best,
     };
     trainer.times.go_on();
+    journal.begin(&trainer.times);
     let from = from.as_ref().map(|from| (&from.checkpoint, &from.state));
     let saving = (&mut saver, from);
     let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal, saving)?;
     let seconds = trainer.times.elapsed();
-    drop(journal);
+    let mut events = journal.close();
     let kept = saver.kept();
     if outcome.stopped {
         let why = saver.why();
@@ -297,6 +321,10 @@ fn go<'c>(
         let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
         let result = result.with(kept);
         folder.write("result.toml", &result)?;
+        if let Some(events) = &mut events {
+            events.end(outcome.steps, &result.numbers());
+        }
+        emit("end", serde_json::to_value(&result).expect("plain values"));
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())
     };

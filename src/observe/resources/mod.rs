@@ -1,124 +1,306 @@
-//! What a rank and its host use while it trains: `resources.csv`, a row a second.
+//! What a rank and its host use while it trains: `resources.csv`, a row a second, and `now.json`.
+//!
+//! A thread of each rank takes the samples. It is not the watchdog's: that one must beat on while a file system hangs. It
+//! never enters MPI, and what it cannot write is one warning.
 
+mod dstat;
+mod gpu;
+mod pulse;
+mod recent;
+mod row;
+mod table;
 mod usage;
 
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+pub use pulse::{Beat, Pulse};
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
-
+use super::top::{Now, State, clock};
+use crate::board::{Board, Glance};
 use crate::{Error, Result};
+use gpu::Gpu;
+use recent::Recent;
+use row::{At, Row, tenths};
+use table::Table;
 use usage::Usage;
 
 /// From one row to the next.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// Rows from one measurement of proportional memory to the next: the system walks all pages for it.
-const PROPORTIONAL_EVERY: u64 = 10;
+/// At least between two measurements of proportional memory, and how many times the time that the last one took: the system
+/// walks all pages for it.
+const PROPORTIONAL_EVERY: Duration = Duration::from_secs(10);
+const PROPORTIONAL_SHARE: u32 = 1000;
 
-/// A row of `resources.csv`: rates are over the time since the row before.
-#[derive(Serialize)]
-struct Row<'a> {
-    seconds: f64,
-    rank: usize,
-    /// What the rank was doing at the moment of the row, and in which step.
-    phase: &'a str,
-    step: u64,
-    /// Of one core.
-    cpu_percent: f64,
-    resident_mb: f64,
-    proportional_mb: Option<f64>,
-    minor_faults_per_s: f64,
-    major_faults_per_s: f64,
-    yielded_per_s: f64,
-    preempted_per_s: f64,
-    read_kb_per_s: f64,
-    written_kb_per_s: f64,
-    /// Of all cores of the host.
-    host_cpu_percent: f64,
-    host_memory_mb: f64,
-    host_received_kb_per_s: f64,
-    host_sent_kb_per_s: f64,
-    host_read_kb_per_s: f64,
-    host_written_kb_per_s: f64,
+/// What is written of resources.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Records {
+    /// Nothing.
+    Off,
+    /// `resources.csv` and `now.json`.
+    Csv,
+    /// These, and on the first rank of each host `dstat.csv`.
+    Dstat,
 }
 
-/// Writes one rank's `resources.csv`.
-pub struct Resources {
-    file: csv::Writer<std::fs::File>,
-    path: PathBuf,
-    rank: usize,
-    begin: Instant,
-    /// Seconds that the run had when this process went on with it.
-    before: f64,
-    last: (Instant, Usage),
-    rows: u64,
+/// Whose resources they are.
+#[derive(Clone, Debug)]
+pub struct Who {
+    /// The rank, and of how many.
+    pub rank: usize,
+    /// See `rank`.
+    pub ranks: usize,
+    /// Whether it is the first of its host.
+    pub is_first: bool,
+    /// Where it writes.
+    pub folder: PathBuf,
+    /// Where its GPU is on the host's bus, if it has one.
+    pub gpu: Option<String>,
 }
 
-impl Resources {
-    /// A new file at `path`, or more rows of the one that is there, for a run that went on after `before` seconds.
-    pub fn open(path: &Path, rank: usize, before: f64) -> Result<Self> {
-        let file = OpenOptions::new().create(true).append(true).open(path);
-        let file = file.map_err(Error::io("write", path))?;
-        let is_new = file.metadata().map_err(Error::io("write", path))?.len() == 0;
-        let now = Instant::now();
-        Ok(Self {
-            file: csv::WriterBuilder::new()
-                .has_headers(is_new)
-                .from_writer(file),
-            path: path.to_path_buf(),
-            rank,
-            begin: now,
-            before,
-            last: (now, Usage::now()),
-            rows: 0,
+/// Takes the samples of one rank.
+pub struct Sampler(Option<Files>);
+
+struct Files {
+    who: Who,
+    host: String,
+    pulse: Arc<Pulse>,
+    rows: Option<Table>,
+    dstat: Option<Table>,
+    /// Whether there was a warning: one is enough.
+    warned: bool,
+}
+
+impl Sampler {
+    /// Opens the files of a rank, for a run that begins, or goes on from a step and from what its clock showed then.
+    pub fn open(records: Records, who: Who, pulse: Arc<Pulse>, from: Option<(u64, f64)>) -> Self {
+        if records == Records::Off {
+            return Self(None);
+        }
+        let host = hostname::get().map_or("?".into(), |name| name.to_string_lossy().into_owned());
+        let mut files = Files {
+            who,
+            host,
+            pulse,
+            rows: None,
+            dstat: None,
+            warned: false,
+        };
+        let made = std::fs::create_dir_all(&files.who.folder);
+        if let Err(error) = made {
+            let problem = Error::io("create folder", &files.who.folder)(error);
+            files.warn(&problem);
+            return Self(None);
+        }
+        files.rows = files
+            .open_rows(from)
+            .map_or_else(|error| files.fail(&error), Some);
+        if records == Records::Dstat && files.who.is_first {
+            files.dstat = files
+                .open_dstat(from)
+                .map_or_else(|error| files.fail(&error), Some);
+        }
+        Self(Some(files))
+    }
+
+    /// Does `work` while a thread takes samples; the rank marks on `board` what it does.
+    pub fn over<T>(self, board: Option<Rc<Board>>, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(mut files) = self.0 else {
+            drop(board);
+            return work();
+        };
+        let (over, failed) = (AtomicBool::new(false), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let glance = board.as_ref().map(|board| board.glance());
+            let (over, failed) = (&over, &failed);
+            let thread = scope.spawn(move || files.go(glance, over, failed));
+            let _end = End {
+                over,
+                thread: thread.thread(),
+            };
+            let done = work();
+            failed.store(done.is_err(), Ordering::Relaxed);
+            done
         })
     }
+}
 
-    /// Adds a row; the rank is in `phase` of `step`.
-    pub fn sample(&mut self, phase: &str, step: u64) -> Result<()> {
-        let (now, usage) = (Instant::now(), Usage::now());
-        let (then, was) = self.last;
-        let passed = (now - then).as_secs_f64().max(1e-6);
-        let mib = |bytes: u64| tenths(bytes as f64 / (1 << 20) as f64);
-        let rate = |now: u64, was: u64| tenths(now.saturating_sub(was) as f64 / passed);
-        let kib = |now: u64, was: u64| tenths(now.saturating_sub(was) as f64 / 1024.0 / passed);
-        let (own, before) = (usage.own, was.own);
-        let (host, host_before) = (usage.host, was.host);
-        let busy = host.busy() - host_before.busy();
-        let all = busy + host.free() - host_before.free();
-        let measured = self.rows.is_multiple_of(PROPORTIONAL_EVERY);
-        let row = Row {
-            seconds: tenths(self.before + (now - self.begin).as_secs_f64()),
-            rank: self.rank,
-            phase,
-            step,
-            cpu_percent: tenths(100.0 * (own.cpu - before.cpu) / passed),
-            resident_mb: mib(own.resident),
-            proportional_mb: measured.then(|| tenths(super::proportional_memory_mb())),
-            minor_faults_per_s: rate(own.minor_faults, before.minor_faults),
-            major_faults_per_s: rate(own.major_faults, before.major_faults),
-            yielded_per_s: rate(own.yielded, before.yielded),
-            preempted_per_s: rate(own.preempted, before.preempted),
-            read_kb_per_s: kib(own.read, before.read),
-            written_kb_per_s: kib(own.written, before.written),
-            host_cpu_percent: tenths(100.0 * busy / all.max(1e-9)),
-            host_memory_mb: mib(host.memory),
-            host_received_kb_per_s: kib(host.received, host_before.received),
-            host_sent_kb_per_s: kib(host.sent, host_before.sent),
-            host_read_kb_per_s: kib(host.read, host_before.read),
-            host_written_kb_per_s: kib(host.written, host_before.written),
-        };
-        self.last = (now, usage);
-        self.rows += 1;
-        let written = self.file.serialize(row).map_err(std::io::Error::other);
-        written
-            .and_then(|()| self.file.flush())
-            .map_err(Error::io("write", &self.path))
+/// Ends the thread however the work ends.
+struct End<'a> {
+    over: &'a AtomicBool,
+    thread: &'a Thread,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Release);
+        self.thread.unpark();
     }
 }
 
-fn tenths(value: f64) -> f64 {
-    (value * 10.0).round() / 10.0
+impl Files {
+    fn open_rows(&self, from: Option<(u64, f64)>) -> Result<Table> {
+        let path = self.who.folder.join("resources.csv");
+        let at = self.at(0.0, None);
+        let empty = Row::between(at, &Usage::default(), &Usage::default(), 1.0);
+        let mut head = csv::Writer::from_writer(Vec::new());
+        head.serialize(empty).expect("writing to memory");
+        let head = head.into_inner().expect("writing to memory");
+        let end = head.iter().position(|&byte| byte == b'\n');
+        let head = &head[..=end.expect("a line")];
+        let Some((step, seconds)) = from else {
+            return Table::create(&path, head);
+        };
+        let past = |line: &str| {
+            let mut cells = line.split(',');
+            let time = cells.next().and_then(|cell| cell.parse::<f64>().ok());
+            let number = cells.nth(2).and_then(|cell| cell.parse::<u64>().ok());
+            time.is_some_and(|time| time <= seconds) && number.is_some_and(|number| number <= step)
+        };
+        Table::go_on(&path, head, 1, past)
+    }
+
+    fn open_dstat(&self, from: Option<(u64, f64)>) -> Result<Table> {
+        let path = self.who.folder.join("dstat.csv");
+        let mut head = Vec::new();
+        let user = std::env::var("USER").unwrap_or("root".into());
+        dstat::head(&mut head, &self.host, &user, &recent::date(clock())).expect("to memory");
+        let Some((step, _)) = from else {
+            return Table::create(&path, &head);
+        };
+        let past = |line: &str| {
+            let last = line.trim_end().rsplit(',').next();
+            last.and_then(|cell| cell.parse::<u64>().ok())
+                .is_some_and(|number| number <= step)
+        };
+        Table::go_on(&path, &head, dstat::HEAD, past)
+    }
+
+    /// Takes a sample a second until the work is `over`, and one then.
+    fn go(&mut self, glance: Option<Glance>, over: &AtomicBool, failed: &AtomicBool) {
+        let is_over = || over.load(Ordering::Acquire);
+        while self.pulse.seconds().is_none() && !is_over() {
+            thread::park_timeout(EVERY / 10);
+        }
+        let gpu = self.who.gpu.as_deref().and_then(Gpu::open);
+        let (begin, mut count) = (Instant::now(), 0);
+        let mut last = (begin, Usage::now(self.dstat.is_some()));
+        let (mut recent, mut proportional) = (Recent::default(), begin);
+        recent.add(self.pulse.seconds().unwrap_or(0.0), self.pulse.beat());
+        loop {
+            count += 1;
+            let next = begin + EVERY * count;
+            while !is_over() && Instant::now() < next {
+                thread::park_timeout(next.saturating_duration_since(Instant::now()));
+            }
+            let ended = is_over();
+            // A process that was suspended has missed some.
+            count = count.max((begin.elapsed().as_millis() / EVERY.as_millis()) as u32);
+            let (now, usage) = (Instant::now(), Usage::now(self.dstat.is_some()));
+            let passed = (now - last.0).as_secs_f64();
+            let seconds = self.pulse.seconds().unwrap_or(0.0);
+            let at = self.at(seconds, glance.as_ref());
+            let mut row = Row::between(at, &last.1, &usage, passed);
+            row = row.with(gpu.as_ref().and_then(Gpu::load));
+            if now >= proportional {
+                row.proportional_mb = Some(tenths(super::proportional_memory_mb()));
+                let took = now.elapsed() * PROPORTIONAL_SHARE;
+                proportional = now + PROPORTIONAL_EVERY.max(took);
+            }
+            self.write(&row, &last.1, &usage, passed);
+            recent.add(seconds, self.pulse.beat());
+            let state = match (ended, failed.load(Ordering::Relaxed)) {
+                (false, _) => State::Running,
+                (true, false) => State::Ended,
+                (true, true) => State::Failed,
+            };
+            self.tell(&row, &recent, state);
+            self.pulse.leave(row.numbers());
+            last = (now, usage);
+            if ended {
+                return;
+            }
+        }
+    }
+
+    fn at(&self, seconds: f64, glance: Option<&Glance>) -> At {
+        let (step, phase) = glance.map_or((0, "start"), |glance| {
+            let (step, phase) = glance.read();
+            (step, phase.name())
+        });
+        At {
+            seconds,
+            rank: self.who.rank,
+            phase,
+            step,
+        }
+    }
+
+    fn write(&mut self, row: &Row, was: &Usage, now: &Usage, passed: f64) {
+        let fill = |line: &mut Vec<u8>| {
+            let mut writer = csv::WriterBuilder::new()
+                .has_headers(false)
+                .from_writer(line);
+            writer.serialize(row)?;
+            writer.flush()
+        };
+        let written = self.rows.as_mut().map(|rows| rows.add(fill));
+        if let Some(Err(error)) = written {
+            self.rows = self.fail(&error);
+        }
+        let place = (row.rank, row.step);
+        let fill = |line: &mut Vec<u8>| dstat::row(line, place, (&was.host, &now.host), passed);
+        let written = self.dstat.as_mut().map(|rows| rows.add(fill));
+        if let Some(Err(error)) = written {
+            self.dstat = self.fail(&error);
+        }
+    }
+
+    fn tell(&mut self, row: &Row, recent: &Recent, state: State) {
+        let beat = self.pulse.beat();
+        let [compute, exchange, wait, load] = recent.percents();
+        let now = Now {
+            rank: self.who.rank,
+            ranks: self.who.ranks,
+            host: self.host.clone(),
+            pid: std::process::id(),
+            time: clock(),
+            state,
+            seconds: row.seconds,
+            step: row.step.max(beat.step),
+            total: beat.total,
+            epoch: beat.epoch,
+            phase: row.phase.into(),
+            loss: beat.loss.filter(|loss| loss.is_finite()),
+            samples: beat.samples,
+            samples_per_s: tenths(recent.speed()),
+            cpu_percent: row.cpu_percent,
+            resident_mb: row.resident_mb,
+            compute_percent: compute,
+            exchange_percent: exchange,
+            wait_percent: wait,
+            load_percent: load,
+        };
+        if let Err(error) = now.write(&self.who.folder) {
+            let error = Error::io("write", self.who.folder.join(super::top::FILE))(error);
+            self.warn(&error);
+        }
+    }
+
+    /// What is left of a file that cannot be written.
+    fn fail(&mut self, error: &Error) -> Option<Table> {
+        self.warn(error);
+        None
+    }
+
+    fn warn(&mut self, error: &Error) {
+        if !std::mem::replace(&mut self.warned, true) {
+            log::warn!("resources are not recorded any more: {error}; training goes on");
+        }
+    }
 }

@@ -18,6 +18,9 @@ use crate::tfrecord::{self, Records};
 use crate::{Error, Result};
 use proto::{Attribute, Content, Event, Metadata, Plugin, Session, What};
 
+/// How the names of results begin.
+pub const RESULT: &str = "result/";
+
 /// A hyper-parameter's value.
 #[derive(Clone, PartialEq, Oneof)]
 pub enum Setting {
@@ -45,6 +48,20 @@ pub struct Block {
     pub shape: Vec<usize>,
 }
 
+/// How values are spread.
+pub struct Spread {
+    name: String,
+    histogram: proto::Histogram,
+}
+
+impl Spread {
+    /// Of the finite ones among `values`, if there are any.
+    pub fn of(name: String, values: &[f32]) -> Option<Self> {
+        let histogram = histogram::of(values)?;
+        Some(Self { name, histogram })
+    }
+}
+
 /// Writes one event file.
 pub struct EventFile {
     file: BufWriter<File>,
@@ -55,7 +72,8 @@ impl EventFile {
     /// A new file in `folder`, which is made.
     pub fn create(folder: &Path) -> Result<Self> {
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-        let host = hostname::get().map_or("host".into(), |name| name.to_string_lossy().into_owned());
+        let host =
+            hostname::get().map_or("host".into(), |name| name.to_string_lossy().into_owned());
         let (seconds, process) = (now() as u64, std::process::id());
         let path = folder.join(format!("events.out.tfevents.{seconds}.{host}.{process}"));
         let file = File::create(&path).map_err(Error::io("create", &path))?;
@@ -68,22 +86,14 @@ impl EventFile {
         Ok(written)
     }
 
-    /// Goes on in the file that is in `folder`, without its events behind `step`; a new one where there is none.
-    pub fn resume(folder: &Path, step: u64) -> Result<Self> {
-        let Some(path) = newest(folder) else {
-            return Self::create(folder);
+    /// Goes on in the file that is in `folder`, without its events behind `step`, and tells the step of the last that is left; a
+    /// new one where there is none.
+    pub fn resume(folder: &Path, step: u64) -> Result<(Self, Option<u64>)> {
+        let Some((path, file, last)) = cut(folder, step)? else {
+            return Self::create(folder).map(|file| (file, None));
         };
-        let end = end_of(&path, step).map_err(Error::io("read", &path))?;
-        let open = || {
-            let file = OpenOptions::new().append(true).open(&path)?;
-            file.set_len(end)?;
-            Ok(file)
-        };
-        let file = open().map_err(Error::io("write", &path))?;
-        Ok(Self {
-            file: BufWriter::new(file),
-            path,
-        })
+        let file = BufWriter::new(file);
+        Ok((Self { file, path }, Some(last)))
     }
 
     /// Numbers of `step` by their names.
@@ -101,12 +111,10 @@ impl EventFile {
         self.event(step, What::Summary(proto::Summary { values }))
     }
 
-    /// How `values` are spread at `step`.
-    pub fn histogram(&mut self, step: u64, tag: &str, values: &[f32]) -> Result<()> {
-        let Some(histogram) = histogram::of(values) else {
-            return Ok(());
-        };
-        self.value(step, tag, None, Content::Histogram(histogram))
+    /// How some values are spread at `step`.
+    pub fn spread(&mut self, step: u64, spread: &Spread) -> Result<()> {
+        let content = Content::Histogram(spread.histogram.clone());
+        self.value(step, &spread.name, None, content)
     }
 
     /// A text in Markdown.
@@ -160,7 +168,11 @@ impl EventFile {
     }
 
     /// What the run was started with, and the names of the numbers that tell how it went.
-    pub fn begin_run(&mut self, settings: &BTreeMap<String, Setting>, metrics: &[&str]) -> Result<()> {
+    pub fn begin_run(
+        &mut self,
+        settings: &BTreeMap<String, Setting>,
+        metrics: &[&str],
+    ) -> Result<()> {
         let kind = |setting: &Setting| match setting {
             Setting::Words(_) => 1,
             Setting::Flag(_) => 2,
@@ -179,7 +191,7 @@ impl EventFile {
             parameters: parameters.collect(),
             metrics: metrics.collect(),
         };
-        self.session("experiment", Session::Experiment(experiment))?;
+        self.session(0, "experiment", Session::Experiment(experiment))?;
         let given = |setting: &Setting| proto::Given {
             value: Some(setting.clone()),
         };
@@ -190,16 +202,25 @@ impl EventFile {
             parameters: parameters.collect(),
             time: now(),
         };
-        self.session("session_start_info", Session::Start(start))
+        self.session(0, "session_start_info", Session::Start(start))
     }
 
-    /// The run ended well.
-    pub fn end_run(&mut self) -> Result<()> {
+    /// The run ended well, at `step`, with these numbers by name.
+    pub fn end_run(&mut self, step: u64, results: &[(&str, f64)]) -> Result<()> {
+        let names: Vec<String> = results
+            .iter()
+            .map(|(name, _)| format!("{RESULT}{name}"))
+            .collect();
+        let values = names.iter().zip(results);
+        self.scalars(
+            step,
+            values.map(|(name, (_, value))| (name.as_str(), *value)),
+        )?;
         let end = proto::End {
             status: 1,
             time: now(),
         };
-        self.session("session_end_info", Session::End(end))
+        self.session(step, "session_end_info", Session::End(end))
     }
 
     /// Makes all so far visible to a TensorBoard that looks on.
@@ -207,7 +228,7 @@ impl EventFile {
         self.file.flush().map_err(Error::io("write", &self.path))
     }
 
-    fn session(&mut self, what: &str, session: Session) -> Result<()> {
+    fn session(&mut self, step: u64, what: &str, session: Session) -> Result<()> {
         let data = proto::HParams {
             version: 0,
             session: Some(session),
@@ -219,7 +240,7 @@ impl EventFile {
         };
         let plugin = plugin("hparams", data.encode_to_vec());
         let tag = format!("_hparams_/{what}");
-        self.value(0, &tag, Some(plugin), Content::Tensor(nothing))
+        self.value(step, &tag, Some(plugin), Content::Tensor(nothing))
     }
 
     fn value(
@@ -273,20 +294,50 @@ fn newest(folder: &Path) -> Option<PathBuf> {
         .max()
 }
 
-/// Where the first event behind `step`, or the first that is not whole, begins.
-fn end_of(path: &Path, step: u64) -> std::io::Result<u64> {
+/// Cuts events behind `step` from the file in `folder`, if there is one that begins as such: gives the file, to be appended to, and
+/// the step of its last event.
+pub fn cut(folder: &Path, step: u64) -> Result<Option<(PathBuf, File, u64)>> {
+    let Some(path) = newest(folder) else {
+        return Ok(None);
+    };
+    let (end, last) = end_of(&path, step).map_err(Error::io("read", &path))?;
+    let open = || {
+        let file = OpenOptions::new().append(true).open(&path)?;
+        file.set_len(end)?;
+        Ok(file)
+    };
+    let file = open().map_err(Error::io("write", &path))?;
+    Ok((end > 0).then_some((path, file, last)))
+}
+
+/// Where the first event begins that is behind `step`, or tells of an end, or is not whole; and the step of the one before it.
+fn end_of(path: &Path, step: u64) -> std::io::Result<(u64, u64)> {
     let mut records = Records::new(BufReader::new(File::open(path)?));
+    let mut last = 0;
     loop {
         let begin = records.offset();
-        match records.next() {
+        match records.read() {
             Ok(Some(bytes)) => match Event::decode(bytes) {
-                Ok(event) if event.step as u64 <= step => {}
-                _ => return Ok(begin),
+                Ok(event) if event.step as u64 <= step && !is_end(&event) => {
+                    last = event.step as u64
+                }
+                _ => return Ok((begin, last)),
             },
             Err(tfrecord::Broken::Io(error)) => return Err(error),
             // A killed writer may leave half of an event.
-            Ok(None) | Err(_) => return Ok(begin),
+            Ok(None) | Err(_) => return Ok((begin, last)),
         }
+    }
+}
+
+/// Whether it tells how the run has ended: one that goes on has not.
+fn is_end(event: &Event) -> bool {
+    match &event.what {
+        Some(What::Summary(summary)) => {
+            let mut values = summary.values.iter();
+            values.any(|value| value.tag.starts_with(RESULT))
+        }
+        _ => false,
     }
 }
 
@@ -298,7 +349,7 @@ mod tests {
         let file = File::open(newest(folder).unwrap()).unwrap();
         let mut records = Records::new(BufReader::new(file));
         let mut steps = Vec::new();
-        while let Some(bytes) = records.next().unwrap() {
+        while let Some(bytes) = records.read().unwrap() {
             steps.push(Event::decode(bytes).unwrap().step);
         }
         steps
@@ -317,12 +368,19 @@ mod tests {
         let whole = fs::metadata(&path).unwrap().len();
         let cut = OpenOptions::new().write(true).open(&path).unwrap();
         cut.set_len(whole - 3).unwrap();
-        let mut file = EventFile::resume(folder.path(), 3).unwrap();
+        let (mut file, last) = EventFile::resume(folder.path(), 3).unwrap();
+        assert_eq!(last, Some(3));
         for step in 4..=6 {
             file.scalars(step, [("loss", 1.0)]).unwrap();
         }
         file.flush().unwrap();
         assert_eq!(steps(folder.path()), [0, 1, 2, 3, 4, 5, 6]);
+        // It had ended, and goes on from its last checkpoint.
+        file.end_run(6, &[("loss", 1.0)]).unwrap();
+        file.flush().unwrap();
+        assert_eq!(steps(folder.path()).len(), 9);
+        let (_, last) = EventFile::resume(folder.path(), 6).unwrap();
+        assert_eq!((last, steps(folder.path()).len()), (Some(6), 7));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }
