@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use super::choice::{self, ModelArgs};
 use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
+use super::observe::ObserveArgs;
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
 use super::survive::SurviveArgs;
@@ -162,6 +163,8 @@ pub(super) struct Train {
     #[arg(long, value_name = "FAULT")]
     inject: Vec<Inject>,
     #[command(flatten)]
+    observe: ObserveArgs,
+    #[command(flatten)]
     optim: Optim,
 }
 
@@ -276,6 +279,7 @@ impl Train {
             out: self.out,
             force: self.force,
             stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),
+            observe: self.observe.resolve(),
             inject: self.inject,
         })
     }

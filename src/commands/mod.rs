@@ -15,6 +15,7 @@ mod report;
 mod resume;
 mod rows;
 pub mod sparse;
+pub mod top;
 pub mod trace;
 pub mod train;
 
@@ -40,6 +41,8 @@ pub enum Command {
     Inspect(inspect::Settings),
     /// `phalanx replay`.
     Replay(replay::Settings),
+    /// `phalanx top`.
+    Top(top::Settings),
     /// `phalanx data`.
     Data(data::Action),
     /// `phalanx bench`.
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
         Command::Inspect(settings) => inspect::run(&settings),
         Command::Model(settings) => model::run(&settings),
+        Command::Top(settings) => top::run(&settings),
         Command::Replay(settings) => {
             one_blas_thread();
             replay::run(&settings)

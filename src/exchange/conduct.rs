@@ -84,6 +84,13 @@ impl Histogram {
         self.sum as f64 / self.total().max(1) as f64
     }
 
+    /// The mean of those that were counted since it was as `before`; nothing if there are none.
+    pub fn mean_since(&self, before: &Self) -> Option<f64> {
+        let count = self.total().checked_sub(before.total());
+        let count = count.filter(|&count| count > 0)?;
+        Some(self.sum.saturating_sub(before.sum) as f64 / count as f64)
+    }
+
     /// How often 0, 1, 2 … occurred, up to the last that did or could be told apart.
     pub fn counts(&self) -> &[u64] {
         let end = self.counts.iter().rposition(|&count| count > 0);
@@ -151,6 +158,8 @@ mod tests {
             (8, 1000, 251.0)
         );
         assert_eq!(twice.counts(), [2, 0, 4]);
+        assert_eq!(twice.mean_since(&histogram), Some(251.0));
+        assert_eq!(twice.mean_since(&twice), None);
         assert_eq!(
             histogram.describe(),
             "0: 25.0 %, 2–3: 50.0 %, above 63: 25.0 %"

@@ -1,17 +1,15 @@
 //! What the user sees: progress while it runs, tables before and after.
 
 mod progress;
+pub mod resources;
 mod table;
+pub mod tensorboard;
+pub mod top;
+mod voice;
 
 pub use progress::Progress;
 pub use table::table;
-
-use std::io::Write;
-
-/// Prints a line on stdout; a reader that has left, such as `head`, is no error.
-pub fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
+pub use voice::{Voice, emit, mention, say};
 
 /// A short time in words, such as `3.1 µs`.
 pub fn seconds(time: f64) -> String {

@@ -18,13 +18,13 @@ pub use best::{Best, BestSoFar};
 pub use course::{Course, State};
 pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
-pub use journal::{Journal, Moment, Page};
+pub use journal::{Events, Journal, Moment, Page, Tap};
 pub(crate) use memory::available;
 pub use memory::{Batches, Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
-pub use run_folder::{MODEL, RunFolder, UPDATES};
+pub use run_folder::{MODEL, RunFolder, UPDATES, rank_folder};
 pub use saver::{Meeting, Running, Saver, Terms};
 pub use trainer::{Common, OnNan, Parts, Reduce, Trainer, checksum};
 

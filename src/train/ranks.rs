@@ -74,6 +74,11 @@ impl Times {
         self.wait += spent.wait;
     }
 
+    /// Seconds that had passed of a run before it was resumed.
+    pub fn past(&self) -> f64 {
+        self.before.as_secs_f64()
+    }
+
     /// Seconds since the start.
     pub fn elapsed(&self) -> f64 {
         (self.before + self.begin.elapsed()).as_secs_f64()

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inject, Moment, Noise, Norms, Times, evaluate, statistics};
+use super::{Inject, Moment, Noise, Norms, Tap, Times, evaluate, statistics};
 use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
@@ -65,6 +65,8 @@ pub struct Trainer {
     pub board: Option<Rc<Board>>,
     /// Faults that strike this rank.
     pub inject: Vec<Inject>,
+    /// Who looks at gradients now and then, if anybody does.
+    pub tap: Option<Tap>,
     /// What this rank says to others in the next step, and what all said in the last.
     pub votes: Votes,
     /// See `votes`.
@@ -153,6 +155,7 @@ impl Trainer {
             times: Times::start(),
             board: None,
             inject: Vec::new(),
+            tap: None,
             votes: Votes::default(),
             heard: Votes::default(),
             loader,
@@ -350,6 +353,10 @@ impl Trainer {
         self.look_ahead(step)?;
         let Arenas { params, grads, .. } = exchange.arenas();
         let Found { sums, fault } = self.backend.end(params, grads)?;
+        if let Some(tap) = &mut self.tap {
+            let tensors = self.backend.model().tensors();
+            tap.gradients(step + 1, &self.steps, tensors, exchange.arenas())?;
+        }
         let ShardSums { tally, norm } = sums;
         let mine = Tail {
             tally,

@@ -27,6 +27,7 @@ mod launch;
 mod matrices;
 mod mpich;
 mod mpis;
+mod observed;
 mod products;
 mod published;
 mod refused;
@@ -37,6 +38,7 @@ mod sparse_resumed;
 mod stalled;
 mod stopped;
 mod tally;
+mod tensorboard;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,6 +92,8 @@ fn main() -> ExitCode {
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&killed::JOBS)
+        .chain(&observed::JOBS)
+        .chain(&tensorboard::JOBS)
         .chain(&resumed::JOBS)
         .chain(&resumed_not::JOBS)
         .chain(&stopped::JOBS)

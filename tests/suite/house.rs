@@ -62,6 +62,11 @@ fn a_dependency_is_named_only_behind_its_door() {
         ("if_addrs", "src/board/ring.rs"),
         ("ndarray_linalg", "src/linalg/solve.rs"),
         ("rustix", "src/files.rs"),
+        ("crc32c", "src/tfrecord.rs"),
+        ("prost", "src/observe/tensorboard/"),
+        ("procfs", "src/observe/resources/"),
+        ("nvml_wrapper", "src/observe/resources/gpu.rs"),
+        ("ratatui", "src/observe/top/screen.rs"),
     ];
     for (file, text) in sources("src") {
         for (dependency, door) in doors {

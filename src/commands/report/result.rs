@@ -116,6 +116,22 @@ impl Result {
         self
     }
 
+    /// What the run has come to, by name: what there is of it.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64)> {
+        let numbers = [
+            ("validation_loss", self.validation_loss),
+            ("validation_accuracy", self.validation_accuracy),
+            ("test_loss", self.test_loss),
+            ("test_accuracy", self.test_accuracy),
+            ("seconds", Some(self.seconds)),
+            ("samples_per_s", Some(self.samples_per_s)),
+        ];
+        let there = numbers.into_iter();
+        there
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+
     /// The table that is printed last.
     pub(crate) fn rows(
         &self,
