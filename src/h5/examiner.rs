@@ -19,6 +19,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{File, Table};
+use crate::interrupt;
 
 /// The only argument of the program when it is to examine files.
 const ROLE: &str = "examine-files";
@@ -26,21 +27,12 @@ const ROLE: &str = "examine-files";
 const IDLE: i64 = 1;
 /// Seconds of work that a file may take, of which a sound one takes thousandths.
 const WORK: u64 = 10;
-/// Bytes that it may take on top of what the program has.
-const MEMORY: u64 = 1 << 30;
+/// Bytes of memory that it may have, program and libraries included.
+const MEMORY: u64 = 2 << 30;
 /// The longest row that is read, in bytes.
 const ROW: usize = 16 << 20;
 /// What says that a file is done.
 const DONE: u8 = b'.';
-/// Signals that are sent by people and by schedulers, and say nothing about a file.
-const SENT: [i32; 5] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
-
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 static PROCESS: Mutex<Option<Examiner>> = Mutex::new(None);
 
@@ -93,7 +85,9 @@ pub(super) fn survives(path: &Path, part: Part) -> Result<(), String> {
             *process = Some(examiner);
             return Ok(());
         };
-        let sent = status.signal().is_some_and(|signal| SENT.contains(&signal));
+        let sent = status
+            .signal()
+            .is_some_and(|signal| interrupt::SENT.contains(&signal));
         if !status.success() && !sent {
             return Err(status.to_string());
         }
@@ -159,10 +153,7 @@ pub fn is_examiner() -> bool {
 /// Examines files, until it is not asked any more.
 pub fn examine() -> io::Result<()> {
     limit(Resource::Core, 0)?;
-    let pages = procfs::process::Process::myself()
-        .and_then(|process| process.statm())
-        .map_err(io::Error::other)?;
-    limit(Resource::As, pages.size * procfs::page_size() + MEMORY)?;
+    limit(Resource::As, MEMORY)?;
     let (mut questions, mut answers) = (io::stdin().lock(), io::stdout().lock());
     let idle = Timespec {
         tv_sec: IDLE,
