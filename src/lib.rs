@@ -80,5 +80,6 @@ pub mod rng;
 pub mod sparse;
 pub mod tfrecord;
 pub mod train;
+pub mod tune;
 
 pub use error::{Error, Result};

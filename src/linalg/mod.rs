@@ -39,7 +39,7 @@ pub use peak::gemm_peak;
 pub use plan::{Algorithm, Job, Plan, Way};
 pub use product::{Block, Left, Outcome, Product, Work};
 pub use real::{Precision, Real};
-pub use solve::{Solvable, Solved, solve, solve_bytes};
+pub use solve::{Factors, Solvable, Solved, solve, solve_bytes};
 pub use source::Source;
 pub use sum::{Sum, Total, dot, sum};
 pub use summary::Summary;

@@ -1,8 +1,9 @@
 //! A·X = B for a symmetric positive definite A, on one rank: Cholesky's factors, by LAPACK.
 
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, ShapeBuilder};
-use ndarray_linalg::{FactorizeC, Lapack, SolveC, UPLO};
+use ndarray::{Array1, Array2, OwnedRepr, ShapeBuilder};
+use ndarray_linalg::cholesky::{CholeskyFactorized, DeterminantC};
+use ndarray_linalg::{FactorizeC, FactorizeCInto, Lapack, SolveC, UPLO};
 
 use super::real::Real;
 use super::source::Source;
@@ -10,6 +11,26 @@ use crate::{Error, Result};
 
 /// Differences of a_ij and a_ji, in roundings of the largest element, that still count as symmetric.
 const SYMMETRIC: f64 = 16.0;
+
+/// Cholesky's factors of a small matrix that is in memory.
+pub struct Factors(CholeskyFactorized<OwnedRepr<f64>>);
+
+impl Factors {
+    /// Those of `a`, if it is symmetric and positive definite.
+    pub fn of(a: Array2<f64>) -> Option<Self> {
+        a.factorizec_into(UPLO::Lower).ok().map(Self)
+    }
+
+    /// A⁻¹·b.
+    pub fn solve(&self, b: &Array1<f64>) -> Array1<f64> {
+        self.0.solvec(b).expect("b is as long as A is wide")
+    }
+
+    /// The logarithm of A's determinant.
+    pub fn ln_det(&self) -> f64 {
+        self.0.ln_detc()
+    }
+}
 
 /// Numbers that LAPACK solves systems of.
 pub trait Solvable: Real + Lapack {}
