@@ -1,0 +1,135 @@
+//! What a run has to tell: numbers by name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use crate::{Error, Result};
+
+/// All figures of the run at `folder`: numbers of `result.toml` or of `printed.json`, by their paths with points between; sums
+/// over ranks of `ranks.csv`; and of all `resources.csv` the mean and the largest.
+pub fn figures(folder: &Path) -> Result<BTreeMap<String, f64>> {
+    let mut found = BTreeMap::new();
+    let read = |name: &str| {
+        let path = folder.join(name);
+        match path.exists() {
+            true => fs::read_to_string(&path)
+                .map(Some)
+                .map_err(Error::io("read", &path)),
+            false => Ok(None),
+        }
+    };
+    let damaged = |name: &str, error: &dyn std::fmt::Display| {
+        let hint = "remove the run's folder to have it run again";
+        Error::file(folder.join(name), error.to_string(), hint)
+    };
+    if let Some(text) = read("result.toml")? {
+        let table: toml::Table = text
+            .parse()
+            .map_err(|error| damaged("result.toml", &error))?;
+        let value = serde_json::to_value(table).map_err(|error| damaged("result.toml", &error))?;
+        flatten("", &value, &mut found);
+    }
+    if let Some(text) = read("printed.json")? {
+        let value: serde_json::Value =
+            serde_json::from_str(&text).map_err(|error| damaged("printed.json", &error))?;
+        flatten("", &value, &mut found);
+    }
+    if let Some(text) = read("ranks.csv")? {
+        for (name, values) in columns(&text) {
+            found.insert(format!("ranks.{name}"), values.iter().sum());
+        }
+    }
+    let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for rank in 0.. {
+        let name = format!("rank-{rank:05}/resources.csv");
+        let Some(text) = read(&name)? else {
+            break;
+        };
+        for (name, values) in columns(&text) {
+            all.entry(name).or_default().extend(values);
+        }
+    }
+    for (name, values) in all {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let most = values.iter().copied().fold(f64::MIN, f64::max);
+        found.insert(format!("resources.{name}.mean"), mean);
+        found.insert(format!("resources.{name}.max"), most);
+    }
+    Ok(found)
+}
+
+fn flatten(before: &str, value: &serde_json::Value, to: &mut BTreeMap<String, f64>) {
+    let path = |name: &str| match before {
+        "" => name.to_owned(),
+        _ => format!("{before}.{name}"),
+    };
+    match value {
+        serde_json::Value::Number(number) => {
+            if let Some(number) = number.as_f64() {
+                to.insert(before.to_owned(), number);
+            }
+        }
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                flatten(&path(name), value, to);
+            }
+        }
+        serde_json::Value::Array(values) => {
+            for (i, value) in values.iter().enumerate() {
+                flatten(&path(&i.to_string()), value, to);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The columns of a CSV text that have numbers, without empty cells.
+fn columns(text: &str) -> BTreeMap<String, Vec<f64>> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().cloned().unwrap_or_default();
+    let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    for row in reader.records().flatten() {
+        for (head, cell) in heads.iter().zip(&row) {
+            if let Ok(number) = cell.parse() {
+                found.entry(head.to_owned()).or_default().push(number);
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found_wherever_a_run_writes_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        put(
+            "result.toml",
+            "seconds = 2.5\nsteps = 10\ndevice = \"cpu\"\n[test]\nauc = 0.9\n",
+        );
+        put("ranks.csv", "rank,steps,host\n0,10,a\n1,12,a\n");
+        put(
+            "rank-00000/resources.csv",
+            "seconds,cpu_percent,gpu_percent\n1,90,\n2,100,\n",
+        );
+        put("rank-00001/resources.csv", "seconds,cpu_percent\n1,50\n");
+        let found = figures(folder.path()).unwrap();
+        assert_eq!(found["seconds"], 2.5);
+        assert_eq!(found["test.auc"], 0.9);
+        assert_eq!(found["ranks.steps"], 22.0);
+        assert_eq!(found["resources.cpu_percent.mean"], 80.0);
+        assert_eq!(found["resources.cpu_percent.max"], 100.0);
+        assert!(!found.contains_key("device") && !found.contains_key("resources.gpu_percent.mean"));
+        put("result.toml", "seconds = = 2");
+        let error = figures(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("result.toml"), "{error}");
+    }
+}

@@ -1,0 +1,169 @@
+//! The file that a study is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+
+use crate::{Error, Result};
+
+/// A study, as its file has it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// Its question, in a line.
+    pub title: String,
+    /// The table that it repeats, and what else there is to know.
+    #[serde(default)]
+    pub about: String,
+    /// The words of every run: command, model and data.
+    pub command: String,
+    /// Commands of phalanx that are run once before, for the data.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// Runs of each configuration, with as many seeds.
+    #[serde(default = "one")]
+    pub repeats: usize,
+    /// Options that all runs have, by their long names.
+    #[serde(default)]
+    pub settings: toml::Table,
+    /// Options that differ, each with its values: all with all. `ranks` is one of them.
+    #[serde(default)]
+    pub grid: toml::Table,
+    /// Configurations one by one, in addition or in place of a grid.
+    #[serde(default)]
+    pub runs: Vec<toml::Table>,
+    /// What is told of each configuration.
+    pub columns: Vec<Column>,
+    /// What others have published of some of them.
+    #[serde(default)]
+    pub published: Vec<Published>,
+    /// What `--full` replaces: settings, values of the grid, commands that prepare.
+    #[serde(default)]
+    pub full: Full,
+    /// What is drawn.
+    #[serde(default)]
+    pub plots: Vec<Drawn>,
+}
+
+/// A column of the table.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// Its head.
+    pub name: String,
+    /// The figure of a run that it shows, as `phalanx sweep --figures` lists them.
+    pub figure: String,
+    /// What the figure is multiplied by.
+    #[serde(default = "unit")]
+    pub times: f64,
+}
+
+/// Published figures of a configuration.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The values of the grid that it belongs to; those that are not named may be any.
+    pub at: toml::Table,
+    /// Figures, by the names of columns.
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// The full size of a study.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Full {
+    /// In place of all those.
+    pub prepare: Option<Vec<String>>,
+    /// One by one.
+    #[serde(default)]
+    pub settings: toml::Table,
+    /// Axis by axis.
+    #[serde(default)]
+    pub grid: toml::Table,
+}
+
+/// A plot of the study: columns over an axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drawn {
+    /// The axis of the grid that goes to the right.
+    pub over: String,
+    /// The column that goes up.
+    pub column: String,
+    /// Another one, with a scale of its own on the right.
+    pub second: Option<String>,
+    /// The axis that tells lines apart.
+    pub by: Option<String>,
+}
+
+fn one() -> usize {
+    1
+}
+
+fn unit() -> f64 {
+    1.0
+}
+
+impl Study {
+    /// Reads a study; what is wrong with it is told with its line.
+    pub fn read(path: &Path, full: bool) -> Result<Self> {
+        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let hint = "studies/README.md says what a study has";
+        let wrong = |problem: String| Error::file(path, problem, hint);
+        let mut study: Self =
+            toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().into()))?;
+        if full {
+            study.enlarge();
+        }
+        study.checked().map_err(wrong)
+    }
+
+    fn enlarge(&mut self) {
+        let Full {
+            prepare,
+            settings,
+            grid,
+        } = std::mem::take(&mut self.full);
+        if let Some(prepare) = prepare {
+            self.prepare = prepare;
+        }
+        self.settings.extend(settings);
+        self.grid.extend(grid);
+    }
+
+    /// The study, if it can be run as far as its file tells.
+    fn checked(self) -> Result<Self, String> {
+        if self.grid.is_empty() && self.runs.is_empty() {
+            return Err("has neither a [grid] nor [[runs]]: there is nothing to compare".into());
+        }
+        for (axis, values) in &self.grid {
+            match values.as_array() {
+                None => return Err(format!("[grid] {axis} is not a list of values")),
+                Some(values) if values.is_empty() => {
+                    return Err(format!("[grid] {axis} has no values: the space is empty"));
+                }
+                _ => {}
+            }
+        }
+        if self.repeats == 0 {
+            return Err("repeats is 0: each configuration is run once at least".into());
+        }
+        let columns: Vec<&str> = self.columns.iter().map(|c| c.name.as_str()).collect();
+        if columns.is_empty() {
+            return Err("has no [[columns]]: there is nothing to tell".into());
+        }
+        let drawn = self.plots.iter().flat_map(|plot| {
+            let second = plot.second.as_ref();
+            std::iter::once(&plot.column).chain(second)
+        });
+        let published = self.published.iter().flat_map(|one| one.figures.keys());
+        for name in drawn.chain(published) {
+            if !columns.contains(&name.as_str()) {
+                let names = columns.join(", ");
+                return Err(format!("`{name}` is not a column (there are: {names})"));
+            }
+        }
+        Ok(self)
+    }
+}
