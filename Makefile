@@ -81,9 +81,9 @@ audit: setup
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
+# What only tests need: a second MPI, networks between hosts made of namespaces, another reader of HDF5, and a browser with a font.
 setup-test: setup setup-kernels setup-slurm
-	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools chromium fonts-dejavu-core
 
 # What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
 setup-slurm: setup

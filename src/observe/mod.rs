@@ -1,10 +1,17 @@
 //! What the user sees: progress while it runs, tables before and after.
 
+mod plot;
 mod progress;
+mod report;
 mod table;
+pub mod timeline;
+mod verdict;
 
+pub use plot::{Plot, Series};
 pub use progress::Progress;
+pub use report::{Run, Sheet, page, plots};
 pub use table::table;
+pub use verdict::{Cause, Facts, Finding, Link, Memory, Moved, verdict};
 
 use std::io::Write;
 

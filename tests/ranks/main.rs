@@ -27,6 +27,7 @@ mod launch;
 mod matrices;
 mod mpich;
 mod mpis;
+mod observed;
 mod products;
 mod published;
 mod refused;
@@ -87,6 +88,7 @@ fn main() -> ExitCode {
         .chain(&published::JOBS)
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
+        .chain(&observed::JOBS)
         .chain(&killed::JOBS)
         .chain(&resumed::JOBS)
         .chain(&resumed_not::JOBS)
