@@ -9,10 +9,12 @@ use crate::checkpoint::Store;
 use crate::{Error, Result};
 
 /// What a run folder holds; only these are ever replaced.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     "settings.toml",
     "metrics.csv",
     "ranks.csv",
+    "waits.csv",
+    "trace.json",
     "result.toml",
     "model.h5",
     "stalled.json",
