@@ -65,21 +65,21 @@ impl Progress {
 
     /// `n` more are done.
     pub fn add(&self, n: u64) {
-        self.advance(n, String::new);
+        self.advance(n, |_| String::new());
     }
 
-    /// `n` more are done; `words` say how it goes, whenever there is room for them.
-    pub fn advance(&self, n: u64, words: impl FnOnce() -> String) {
+    /// `n` more are done; `words` say how it goes whenever they are shown, in short if they are to leave room for a bar.
+    pub fn advance(&self, n: u64, words: impl FnOnce(bool) -> String) {
         self.done.set(self.done.get() + n);
         match &self.view {
             View::Nothing => {}
             View::Bar(bar) => {
                 if self.is_due(BLINK) {
-                    bar.set_message(words());
+                    bar.set_message(words(true));
                 }
                 bar.inc(n);
             }
-            View::Lines if self.is_due(INTERVAL) => eprintln!("{}", self.line_of(&words())),
+            View::Lines if self.is_due(INTERVAL) => eprintln!("{}", self.line_of(&words(false))),
             View::Lines => {}
         }
     }
@@ -142,7 +142,7 @@ fn clock(seconds: f64) -> String {
 fn bar(what: &'static str, total: u64, terminal: PathBuf) -> ProgressBar {
     let target = ProgressDrawTarget::term_like_with_hz(Box::new(Forwarded { terminal }), 8);
     let bar = ProgressBar::with_draw_target(Some(total), target);
-    let template = "{prefix} {wide_bar} {human_pos}/{human_len}  {msg}  {eta} left";
+    let template = "{prefix} {wide_bar} {human_pos}/{human_len} {msg}  {eta} left";
     let style = ProgressStyle::with_template(template).expect("the template is well-formed");
     bar.set_style(style);
     bar.set_prefix(what);

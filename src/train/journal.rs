@@ -334,16 +334,21 @@ impl Book {
         let more = moment.step.saturating_sub(self.shown);
         self.shown = moment.step;
         let known = self.known;
-        self.progress.advance(more, || {
-            let mut words = format!("epoch {:.2}", moment.epoch);
-            if let Some((loss, accuracy, speed)) = known {
-                let percent = 100.0 * accuracy;
-                words += &format!("  loss {loss:.4}  acc {percent:.1} %  {speed:.0} samples/s");
-            }
+        self.progress.advance(more, |short| {
             let parts = times.parts();
             let all: f64 = parts.iter().map(|(_, seconds)| seconds).sum();
             let share = 100.0 * parts[1].1 / all.max(1e-9);
-            words + &format!("  exchange {share:.0} %")
+            let epoch = moment.epoch;
+            let Some((loss, accuracy, speed)) = known else {
+                return format!("epoch {epoch:.2}  exchange {share:.0} %");
+            };
+            let percent = 100.0 * accuracy;
+            match short {
+                true => format!("ep {epoch:.1} loss {loss:.3} acc {percent:.1} % {:.1}k/s exch {share:.0} %", speed / 1e3),
+                false => format!(
+                    "epoch {epoch:.2}  loss {loss:.4}  acc {percent:.1} %  {speed:.0} samples/s  exchange {share:.0} %"
+                ),
+            }
         });
     }
 

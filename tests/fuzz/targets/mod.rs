@@ -10,6 +10,7 @@ mod images;
 mod matrix;
 mod model;
 mod operand;
+mod rank_folder;
 mod record;
 mod rows;
 mod sparse_model;
@@ -41,6 +42,7 @@ pub const TARGETS: &[Target] = &[
     checkpoint::TARGET,
     sparse_model::TARGET,
     record::TARGET,
+    rank_folder::TARGET,
     idx::TARGET,
     cifar::TARGET,
     text::LIBSVM,
