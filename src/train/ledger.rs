@@ -34,8 +34,8 @@ pub struct Ledger {
     left: Option<Instant>,
     cores: Option<Waiting>,
     steps: u64,
-    /// Of the steps that were looked at: seconds in load and compute, and those of them without a core.
-    looked: f64,
+    /// Steps that were looked at, and their seconds of compute without a core.
+    looked: u64,
     starved: f64,
     /// What the system said when the step began that is being looked at.
     before: Option<Duration>,
@@ -63,7 +63,7 @@ impl Default for Ledger {
             left: None,
             cores: Waiting::open(),
             steps: 0,
-            looked: 0.0,
+            looked: 0,
             starved: 0.0,
             before: None,
         }
@@ -71,7 +71,7 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// A step begins.
+    /// The compute of a step begins.
     pub fn begin(&mut self) {
         let looks = self.steps % LOOK_EVERY == LOOK_EVERY / 2;
         self.steps += 1;
@@ -82,15 +82,14 @@ impl Ledger {
             .and_then(Waiting::total);
     }
 
-    /// Load and compute of the step are over, and took so long.
-    pub fn computed(&mut self, busy: Duration) {
+    /// The compute of the step is over.
+    pub fn computed(&mut self) {
         let Some(before) = self.before.take() else {
             return;
         };
         if let Some(now) = self.cores.as_ref().and_then(Waiting::total) {
-            self.looked += busy.as_secs_f64();
-            let starved = now.saturating_sub(before).min(busy);
-            self.starved += starved.as_secs_f64();
+            self.looked += 1;
+            self.starved += now.saturating_sub(before).as_secs_f64();
         }
     }
 
@@ -146,9 +145,9 @@ impl Ledger {
         &self.lateness
     }
 
-    /// The share of load and compute in which this rank had no core to run on, where the system tells.
+    /// Seconds of compute in which this rank had no core to run on, of all steps as of those that were looked at, where the system tells.
     pub fn starved(&self) -> Option<f64> {
-        (self.looked > 0.0).then(|| self.starved / self.looked)
+        (self.looked > 0).then(|| self.starved * self.steps as f64 / self.looked as f64)
     }
 }
 

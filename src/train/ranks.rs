@@ -136,8 +136,8 @@ pub struct RankReport {
     pub late_s: Option<f64>,
     /// See `late_s`.
     pub waited_for: Option<usize>,
-    /// Share of load and compute in which no core was free for it, where the system tells.
-    pub starved: Option<f64>,
+    /// Seconds of compute in which no core was free for it, as one step in 16 shows, where the system tells.
+    pub starved_s: Option<f64>,
     /// Test accuracy of its own parameters when it had taken its last step.
     pub test_accuracy: Option<f64>,
     /// Their accuracy on the validation set, where that one was watched.
@@ -201,8 +201,8 @@ impl RankReport {
             checkpoint_s: seconds(times.checkpoint),
             late_s: None,
             waited_for: None,
-            starved: (work.ledger.and_then(Ledger::starved))
-                .map(|share| (share * 1e4).round() / 1e4),
+            starved_s: (work.ledger.and_then(Ledger::starved))
+                .map(|time| (time * 1e6).round() / 1e6),
             test_accuracy: own(Watched::Test).map(|tally| tally.accuracy()),
             validation_accuracy: own(Watched::Validation).map(|tally| tally.accuracy()),
             checksum: format!("{:016x}", work.checksum),

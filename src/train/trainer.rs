@@ -310,7 +310,6 @@ impl Trainer {
             }
         };
         self.heard = Votes::default();
-        self.ledger.begin();
         timeline::step(step + 1);
         show(Phase::Load);
         if self.ahead != Some(step) {
@@ -329,6 +328,7 @@ impl Trainer {
             return Ok(Tally::default());
         };
         let ready = Instant::now();
+        self.ledger.begin();
         show(Phase::Compute);
         let (rank, size) = exchange.place();
         let samples = self.steps.place(step).positions.len();
@@ -373,12 +373,13 @@ impl Trainer {
             norm,
             votes: self.votes,
         };
+        // Before a fault strikes: what it sleeps is no want of a core.
+        self.ledger.computed();
         for fault in &self.inject {
             fault.strike(step + 1, ready);
         }
         let computed = Instant::now();
         let (load, compute) = (loaded - start, computed - ready);
-        self.ledger.computed(load + compute);
         timeline::between(timeline::Kind::Compute, 0, ready, computed);
         show(Phase::Exchange);
         let lr = self.lr(step);

@@ -1,13 +1,12 @@
 //! What a run folder tells, whichever version wrote it and however far the run came.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::super::Finding;
 use super::sheet::Sheet;
 use super::trace::{self, Overview};
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// All that a report shows of a run.
 #[derive(Clone, Debug)]
@@ -109,11 +108,10 @@ pub(super) fn words(value: &toml::Value) -> String {
 
 /// A file of settings or results; nothing if it is not there.
 fn table(path: &Path) -> Result<Option<toml::Table>> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(Error::io("read", path)(error)),
-    };
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = files::read_text(path)?;
     let table = text.parse();
     let hint = "it is damaged, or no run's";
     table

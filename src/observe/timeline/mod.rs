@@ -1,6 +1,6 @@
 //! A trace of all ranks on one clock, for ui.perfetto.dev and chrome://tracing.
 //!
-//! Each rank's own thread notes what it does from when to when, into memory that is taken once: the first [`MOST`]/2P spans of each of P
+//! Each rank's own thread notes what it does from when to when, into memory that is taken once: the first 200,000/P spans of each of P
 //! ranks, and the last as many; what lies between is counted and dropped. Off, a span costs a look at a variable of the thread.
 
 mod clock;

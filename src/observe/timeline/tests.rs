@@ -30,7 +30,7 @@ fn nothing_is_noted_where_nothing_was_started() {
 fn a_trace_of_several_ranks_is_json_with_all_of_them_on_one_clock() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("trace.json");
-    run_nodes(&[2, 2], |comm: &dyn Comm| {
+    run_nodes(&[0, 0, 1, 1], |comm: &dyn Comm| {
         let offset = Offset::measure(comm);
         start(comm.size());
         step(7);

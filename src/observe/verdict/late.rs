@@ -62,10 +62,9 @@ fn against(rank: usize, parts: &[[f64; 3]], ranks: &[RankReport]) -> Against {
     let above = |value: f64, of: &dyn Fn(usize) -> f64| {
         value - median(others().map(of).collect()).unwrap_or(value)
     };
-    // No core is missed outside of load and compute.
     let starved = |rank: usize| {
-        let [load, compute, _] = parts[rank];
-        ranks[rank].starved.unwrap_or(0.0) * (load + compute)
+        let rank = &ranks[rank];
+        rank.starved_s.unwrap_or(0.0) / rank.steps.max(1) as f64
     };
     let sum = |rank: usize| parts[rank].iter().sum::<f64>();
     let mine = parts[rank];

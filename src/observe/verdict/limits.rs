@@ -7,7 +7,7 @@ const INPUT: f64 = 0.2;
 const EXCHANGE: f64 = 0.3;
 const WAITING: f64 = 0.2;
 const SIDE: f64 = 0.3;
-/// Share of load and compute without a core.
+/// Share of compute without a core.
 const STARVED: f64 = 0.15;
 /// Share of what was measured of memory or network from which on that is the limit.
 const FULL: f64 = 0.6;
@@ -148,8 +148,9 @@ fn exchange(facts: &Facts, parts: &Shares) -> Option<(f64, Finding)> {
 }
 
 fn cores(facts: &Facts) -> Option<(f64, Finding)> {
-    let known: Vec<f64> = facts.ranks.iter().filter_map(|rank| rank.starved).collect();
-    let mean = known.iter().sum::<f64>() / known.len().max(1) as f64;
+    let without: f64 = facts.ranks.iter().filter_map(|rank| rank.starved_s).sum();
+    let compute: f64 = facts.ranks.iter().map(|rank| rank.compute_s).sum();
+    let mean = without / compute.max(1e-9);
     (mean >= STARVED).then(|| {
         let (count, cores) = (facts.ranks.len(), facts.cores);
         let figures = match cores < 1.0 {
@@ -163,7 +164,7 @@ fn cores(facts: &Facts) -> Option<(f64, Finding)> {
             }
         };
         let what = format!(
-            "ranks share cores: for {} of load and compute none was free",
+            "ranks share cores: for {} of compute none was free",
             percent(mean)
         );
         (mean, general(what, Cause::Cores, figures, advice))
@@ -173,7 +174,21 @@ fn cores(facts: &Facts) -> Option<(f64, Finding)> {
 fn waiting(parts: &Shares, named: bool, facts: &Facts) -> Option<(f64, Finding)> {
     // Ranks without cores wait for each other: that has been said.
     let said = named || cores(facts).is_some();
-    (parts.wait >= WAITING && !said).then(|| {
+    if parts.wait < WAITING || said {
+        return None;
+    }
+    if facts.cores < 1.0 {
+        let (count, cores) = (facts.ranks.len(), facts.cores);
+        let what = format!(
+            "ranks share cores: they wait {} of the time",
+            percent(parts.wait)
+        );
+        let figures =
+            format!("{count} ranks with {cores:.2} cores each, and none is late in most steps");
+        let advice = "start as many ranks as there are cores";
+        return Some((parts.wait, general(what, Cause::Cores, figures, advice)));
+    }
+    Some({
         let most = facts.ranks.iter().filter_map(|rank| rank.late_s);
         let (most, all) = (most.clone().fold(0.0, f64::max), most.sum::<f64>());
         let figures = format!(
@@ -181,7 +196,8 @@ fn waiting(parts: &Shares, named: bool, facts: &Facts) -> Option<(f64, Finding)>
             percent(parts.wait),
             percent(most / all.max(1e-9))
         );
-        let advice = "larger batches even out; `--exchange one-sided` or `--sync-every K` wait less";
+        let advice =
+            "larger batches even out; `--exchange one-sided` or `--sync-every K` wait less";
         let what = format!(
             "ranks wait for each other in turns: {} of the time",
             percent(parts.wait)

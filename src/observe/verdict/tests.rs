@@ -20,7 +20,7 @@ fn ranks(size: usize) -> (Vec<RankReport>, Vec<Late>) {
         checkpoint_s: 0.0,
         late_s: Some(1.0),
         waited_for: None,
-        starved: Some(0.0),
+        starved_s: Some(0.0),
         test_accuracy: None,
         validation_accuracy: None,
         checksum: String::new(),
@@ -96,15 +96,15 @@ fn a_rank_that_others_wait_for_is_named_with_its_cause() {
 #[test]
 fn a_rank_without_a_core_is_not_slow_in_compute() {
     let (mut ranks, late) = with_late([1.0, 80.0, 0.1]);
-    ranks[3].starved = Some(0.7);
+    ranks[3].starved_s = Some(56.0);
     let found = judge((ranks.clone(), late.clone()), 1.0);
     assert_eq!(
         (found[0].rank, found[0].cause),
         (Some(3), Some(Cause::Cores))
     );
     // Where two ranks share a core, chance decides who has it.
-    ranks.iter_mut().for_each(|rank| rank.starved = Some(0.2));
-    ranks[3].starved = Some(0.7);
+    ranks.iter_mut().for_each(|rank| rank.starved_s = Some(4.0));
+    ranks[3].starved_s = Some(56.0);
     let found = judge((ranks, late), 0.5);
     assert!(found.iter().all(|one| one.rank.is_none()), "{found:?}");
     assert_eq!(found[0].cause, Some(Cause::Cores));
