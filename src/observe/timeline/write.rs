@@ -114,7 +114,10 @@ fn text(
         "spans": written.spans,
         "dropped": written.dropped,
         "kept": "the first and the last spans of each rank, as many of both",
-        "clock": format!("rank 0's; those of other hosts to within {:.1} µs", error as f64 / 1e3),
+        "clock": match error {
+            0 => "one host's".into(),
+            error => format!("rank 0's; those of other hosts to within {:.1} µs", error as f64 / 1e3),
+        },
     });
     let end = json!({"ph": "M", "name": "trace", "pid": 0, "args": about});
     write!(text, "{end}\n],\"otherData\":{about}}}\n").expect("writing to memory");
