@@ -265,7 +265,7 @@ fn full_disk() {
         ],
     );
     // Three small files fit, the model does not.
-    let args = "train softmax good.h5 --epochs 1 --out tiny/run";
+    let args = "train softmax good.h5 --epochs 1 --out tiny/run --tensorboard off --resources off";
     let says = ["tiny/run", "model.h5", "No space left on device"];
     let made = failed(folder.path(), How::Ranks(3), (args, 1, &says), true);
     let log = ["metrics.csv", "ranks.csv", "settings.toml"];
