@@ -41,8 +41,9 @@
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
 //!
-//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
-//! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
+//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the
+//! door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what went wrong and what to do, [`interrupt`] turns Ctrl-C
+//! into an error, [`logging`] sets up the log.
 //!
 //! # Rules that tests hold
 //!

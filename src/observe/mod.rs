@@ -1,4 +1,4 @@
-//! What the user sees: progress while it runs, tables before and after.
+//! What the user sees: progress and resources while it runs; tables, what limited it, traces, reports and plots afterwards.
 
 mod plot;
 mod progress;

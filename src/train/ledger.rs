@@ -2,7 +2,8 @@
 //!
 //! Ranks in step leave an exchange together, so that the one which is busy for the longest time until the next one is the one that all
 //! others wait for: no clock has to be the same on two hosts. Each rank notes how long it was busy with what, and every [`WINDOW`] steps
-//! they tell each other. Costs four looks at the clock a step, and a gathering of 2.5 KiB a rank in [`WINDOW`] steps.
+//! they tell each other. Costs four looks at the clock a step, two at what the system counts (1 µs), which steps that are as short as
+//! that matters take one time in [`SELDOM`], and a gathering of 2.5 KiB a rank in [`WINDOW`] steps.
 
 mod cores;
 mod lateness;
@@ -17,10 +18,13 @@ use cores::Waiting;
 
 /// Steps from one gathering to the next.
 pub const WINDOW: usize = 128;
-/// One step in so many is looked at for time in which the rank waited for a core.
-const LOOK_EVERY: u64 = 16;
-/// Numbers of a step: seconds in load, in compute, in what else there was, and of waiting.
-const FIELDS: usize = 4;
+/// Compute from which on every step is looked at for time in which the rank waited for a core. The system lets a rank wait for
+/// milliseconds: of shorter steps it strikes few.
+const LONG: Duration = Duration::from_micros(250);
+/// Of shorter ones, one in so many.
+const SELDOM: u64 = 8;
+/// Numbers of a step: seconds in load, in compute, in what else there was, of compute without a core, and of waiting.
+const FIELDS: usize = 5;
 
 /// One rank's side of it.
 pub struct Ledger {
@@ -34,11 +38,13 @@ pub struct Ledger {
     left: Option<Instant>,
     cores: Option<Waiting>,
     steps: u64,
-    /// Steps that were looked at, and their seconds of compute without a core.
-    looked: u64,
-    starved: f64,
-    /// What the system said when the step began that is being looked at.
-    before: Option<Duration>,
+    /// For how many steps the one that is looked at stands, and what the system said when it began.
+    look: Option<(u64, Duration)>,
+    /// Compute without a core, of the step that is being taken and of all.
+    starved: Duration,
+    all_starved: f64,
+    /// Whether steps are long, as far as is known.
+    long: bool,
 }
 
 /// When a rank did what in a step.
@@ -63,9 +69,10 @@ impl Default for Ledger {
             left: None,
             cores: Waiting::open(),
             steps: 0,
-            looked: 0,
-            starved: 0.0,
-            before: None,
+            look: None,
+            starved: Duration::ZERO,
+            all_starved: 0.0,
+            long: true,
         }
     }
 }
@@ -73,35 +80,41 @@ impl Default for Ledger {
 impl Ledger {
     /// The compute of a step begins.
     pub fn begin(&mut self) {
-        let looks = self.steps % LOOK_EVERY == LOOK_EVERY / 2;
+        let stands_for = if self.long { 1 } else { SELDOM };
+        let looks = self.steps.is_multiple_of(stands_for);
+        let cores = self.cores.as_ref().filter(|_| looks);
+        let before = cores.and_then(Waiting::total);
+        self.look = before.map(|before| (stands_for, before));
+        self.starved = Duration::ZERO;
         self.steps += 1;
-        self.before = self
-            .cores
-            .as_ref()
-            .filter(|_| looks)
-            .and_then(Waiting::total);
     }
 
-    /// The compute of the step is over.
+    /// The compute of the step is over, of which the system knows.
     pub fn computed(&mut self) {
-        let Some(before) = self.before.take() else {
-            return;
-        };
-        if let Some(now) = self.cores.as_ref().and_then(Waiting::total) {
-            self.looked += 1;
-            self.starved += now.saturating_sub(before).as_secs_f64();
+        let now = self.cores.as_ref().filter(|_| self.look.is_some());
+        let now = now.and_then(Waiting::total);
+        if let (Some((stands_for, before)), Some(now)) = (self.look.take(), now) {
+            self.starved = now.saturating_sub(before);
+            self.all_starved += stands_for as f64 * self.starved.as_secs_f64();
         }
     }
 
     /// A step is over that `team` has taken together; *collective* over it.
     pub fn stepped(&mut self, team: &dyn Comm, stride: Stride) {
+        self.long = stride.compute >= LONG;
         if team.size() == 1 {
             return;
         }
         let other = self
             .left
             .map_or(Duration::ZERO, |left| stride.start.duration_since(left));
-        let times = [stride.load, stride.compute, other, stride.wait];
+        let Stride {
+            load,
+            compute,
+            wait,
+            ..
+        } = stride;
+        let times = [load, compute, other, self.starved, wait];
         self.noted.extend(times.map(|time| time.as_secs_f32()));
         if self.noted.len() == WINDOW * FIELDS {
             self.gather(team);
@@ -124,7 +137,7 @@ impl Ledger {
             .map(|bytes| bytes.chunks_exact(4).map(number).collect())
             .collect();
         self.waited.resize(team.size(), 0.0);
-        let last = self.lateness.add(&ranks, FIELDS);
+        let last = self.lateness.add(&ranks);
         let mine = self.noted.chunks_exact(FIELDS);
         for (note, last) in mine.zip(last) {
             // The last one waits for nobody: what it has of waiting is the meeting itself.
@@ -145,9 +158,9 @@ impl Ledger {
         &self.lateness
     }
 
-    /// Seconds of compute in which this rank had no core to run on, of all steps as of those that were looked at, where the system tells.
+    /// Seconds of compute in which this rank had no core to run on, as the steps show that were looked at, where the system tells.
     pub fn starved(&self) -> Option<f64> {
-        (self.looked > 0).then(|| self.starved * self.steps as f64 / self.looked as f64)
+        self.cores.as_ref().map(|_| self.all_starved)
     }
 }
 
@@ -205,6 +218,22 @@ mod tests {
             );
             assert_eq!(late[2].blocks, 10);
         }
+    }
+
+    #[test]
+    fn time_without_a_core_makes_no_rank_slow() {
+        let rank = |compute: f32, starved: f32| [0.0, compute, 0.0, starved, 0.0].repeat(64);
+        let mut lateness = Lateness::default();
+        let alike = rank(0.01, 0.0);
+        lateness.add(&[alike.clone(), alike, rank(0.05, 0.04), rank(0.05, 0.0)]);
+        let found = lateness
+            .ranks()
+            .iter()
+            .map(|late| [late.blocks, late.slow_blocks, late.held_blocks]);
+        assert_eq!(
+            found.collect::<Vec<_>>(),
+            [[2, 0, 0], [2, 0, 0], [2, 0, 2], [2, 2, 2]]
+        );
     }
 
     #[test]

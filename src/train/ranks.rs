@@ -136,7 +136,7 @@ pub struct RankReport {
     pub late_s: Option<f64>,
     /// See `late_s`.
     pub waited_for: Option<usize>,
-    /// Seconds of compute in which no core was free for it, as one step in 16 shows, where the system tells.
+    /// Seconds of compute in which no core was free for it, where the system tells.
     pub starved_s: Option<f64>,
     /// Test accuracy of its own parameters when it had taken its last step.
     pub test_accuracy: Option<f64>,

@@ -97,7 +97,8 @@ fn step(range: f64, count: usize) -> f64 {
     let fits = times
         .into_iter()
         .find(|times| times * power >= rough * 0.999);
-    fits.unwrap_or(10.0) * power
+    // Of a range that is next to nothing, there is no end to smaller ones.
+    (fits.unwrap_or(10.0) * power).max(f64::MIN_POSITIVE)
 }
 
 /// A round value in few characters, as exact as `step` asks for.

@@ -160,8 +160,19 @@ fn finding((i, finding): (usize, &Finding)) -> String {
         "<div class=\"{class}\"><p class=\"what\">{}</p><p>{}.</p><p class=\"try\"><span>Try</span> {}.</p></div>",
         escape(&finding.what),
         escape(&finding.figures),
-        escape(&finding.advice)
+        typed(&finding.advice)
     )
+}
+
+/// Text whose parts between backticks are what one types.
+fn typed(text: &str) -> String {
+    let text = escape(text);
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(i, part)| match i % 2 {
+        0 => part.to_owned(),
+        _ => format!("<code>{part}</code>"),
+    });
+    parts.collect()
 }
 
 fn tiles(run: &Run) -> String {

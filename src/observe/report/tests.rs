@@ -27,7 +27,7 @@ fn folder(path: &Path) {
     write("waits.csv", "rank,waited_for,seconds\n0,1,0.25\n1,0,1.25\n");
     write(
         "result.toml",
-        "seconds = 3.25\nsteps = 20\nsamples = 160\nsamples_per_s = 110.0\ntest_accuracy = 0.25\ntest_loss = 1.5\n[time]\ncompute = 0.5\n[[verdict]]\nwhat = \"rank 0 slow in <compute>\"\nrank = 0\ncause = \"compute\"\nfigures = \"f\"\ntry = \"t\"\n[staleness]\ncounts = [3, 2]\n",
+        "seconds = 3.25\nsteps = 20\nsamples = 160\nsamples_per_s = 110.0\ntest_accuracy = 0.25\ntest_loss = 1.5\n[time]\ncompute = 0.5\n[[verdict]]\nwhat = \"rank 0 slow in <compute>\"\nrank = 0\ncause = \"compute\"\nfigures = \"f\"\ntry = \"`--x <y>` more\"\n[staleness]\ncounts = [3, 2]\n",
     );
     write(
         "rank-00001/resources.csv",
@@ -73,6 +73,7 @@ fn a_page_has_all_parts_and_nothing_of_it_is_markup_from_files() {
     assert!(
         text.contains("&lt;b&gt;&amp;&quot;x&quot;")
             && text.contains("rank 0 slow in &lt;compute&gt;")
+            && text.contains("<code>--x &lt;y&gt;</code> more")
     );
     assert!(
         !text.contains("src=") && !text.contains("href=\"http") && !text.contains("url("),

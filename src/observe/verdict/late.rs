@@ -2,7 +2,7 @@
 
 use super::{Cause, Facts, Finding, WORTH, percent};
 use crate::observe::seconds;
-use crate::train::{Late, RankReport, median};
+use crate::train::{RankReport, median};
 
 /// Share of the blocks of steps in which a rank must be slow.
 const MOST_BLOCKS: f64 = 0.75;
@@ -16,13 +16,15 @@ const STEPS: u64 = 20;
 /// One rank against the others: seconds of a step.
 struct Against {
     rank: usize,
-    /// Its load, compute and what else, and how much of that was without a core.
-    parts: [f64; 3],
-    starved: f64,
+    /// Its load, its compute while it had a core, what else there was, and compute without a core.
+    parts: [f64; 4],
     /// By how much each is above the median of others.
-    more: [f64; 3],
-    more_starved: f64,
-    /// What others need in all.
+    more: [f64; 4],
+    /// Without the last one: its own, and what others need.
+    own: f64,
+    typical_own: f64,
+    /// The same with it.
+    busy: f64,
     typical: f64,
 }
 
@@ -32,11 +34,12 @@ pub(super) fn named(facts: &Facts) -> Vec<Finding> {
     if size < 2 {
         return Vec::new();
     }
-    let parts: Vec<[f64; 3]> = match facts.late.is_empty() {
-        false => facts.late.iter().map(by_step).collect(),
-        true => facts.ranks.iter().map(alone_by_step).collect(),
+    let step = |(i, rank): (usize, &RankReport)| match facts.late.get(i) {
+        Some(late) => parts(late.busy, rank, late.steps),
+        None => parts([rank.load_s, rank.compute_s, 0.0], rank, rank.steps),
     };
-    let all = (0..size).map(|rank| against(rank, &parts, facts.ranks));
+    let parts: Vec<[f64; 4]> = facts.ranks.iter().enumerate().map(step).collect();
+    let all = (0..size).map(|rank| against(rank, &parts));
     let mut slow: Vec<(f64, Finding)> = all
         .filter_map(|one| match facts.late.is_empty() {
             false => together(facts, &one),
@@ -47,57 +50,40 @@ pub(super) fn named(facts: &Facts) -> Vec<Finding> {
     slow.into_iter().map(|(_, finding)| finding).collect()
 }
 
-/// Seconds of a step that ranks took together.
-fn by_step(late: &Late) -> [f64; 3] {
-    late.busy.map(|time| time / late.steps.max(1) as f64)
+/// Seconds of a step, of the seconds that a rank was busy in load, compute and else in all.
+fn parts([load, compute, other]: [f64; 3], rank: &RankReport, steps: u64) -> [f64; 4] {
+    let starved = rank.starved_s.unwrap_or(0.0).min(compute);
+    [load, compute - starved, other, starved].map(|time| time / steps.max(1) as f64)
 }
 
-/// Seconds of a step that a rank took by itself.
-fn alone_by_step(rank: &RankReport) -> [f64; 3] {
-    [rank.load_s, rank.compute_s, 0.0].map(|time| time / rank.steps.max(1) as f64)
-}
-
-fn against(rank: usize, parts: &[[f64; 3]], ranks: &[RankReport]) -> Against {
-    let others = || (0..parts.len()).filter(move |&other| other != rank);
-    let above = |value: f64, of: &dyn Fn(usize) -> f64| {
-        value - median(others().map(of).collect()).unwrap_or(value)
+fn against(rank: usize, all: &[[f64; 4]]) -> Against {
+    let typical = |of: &dyn Fn(&[f64; 4]) -> f64| {
+        let others = all.iter().enumerate().filter(|(other, _)| *other != rank);
+        median(others.map(|(_, parts)| of(parts)).collect()).unwrap_or(0.0)
     };
-    let starved = |rank: usize| {
-        let rank = &ranks[rank];
-        rank.starved_s.unwrap_or(0.0) / rank.steps.max(1) as f64
-    };
-    let sum = |rank: usize| parts[rank].iter().sum::<f64>();
-    let mine = parts[rank];
+    let own = |parts: &[f64; 4]| parts[..3].iter().sum();
+    let busy = |parts: &[f64; 4]| parts.iter().sum();
+    let mine = all[rank];
     Against {
         rank,
         parts: mine,
-        starved: starved(rank),
-        more: [0, 1, 2].map(|i| above(mine[i], &|other| parts[other][i])),
-        more_starved: above(starved(rank), &starved),
-        typical: median(others().map(sum).collect()).unwrap_or(0.0),
+        more: [0, 1, 2, 3].map(|i| mine[i] - typical(&|parts| parts[i])),
+        own: own(&mine),
+        typical_own: typical(&own),
+        busy: busy(&mine),
+        typical: typical(&busy),
     }
 }
 
 impl Against {
-    fn busy(&self) -> f64 {
-        self.parts.iter().sum()
-    }
-
-    fn more(&self) -> f64 {
-        self.busy() - self.typical
-    }
-
-    /// Why it is late: what makes up half of what it takes longer, or more.
-    fn cause(&self) -> Cause {
-        if self.more_starved > self.more() / 2.0 {
-            return Cause::Cores;
-        }
-        let [load, compute, other] = self.more;
-        match () {
-            () if load >= compute && load >= other => Cause::Load,
-            () if compute >= other => Cause::Compute,
-            () => Cause::Other,
-        }
+    /// What makes it later than others the most, on a machine with so many cores for each rank. Nothing where that is chance: cores that
+    /// ranks share, or that others of them are without for as long or half of it.
+    fn cause(&self, cores: f64) -> Option<Cause> {
+        let causes = [Cause::Load, Cause::Compute, Cause::Other, Cause::Cores];
+        let all = self.more.iter().zip(causes);
+        let (more, cause) = all.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+        let chance = cause == Cause::Cores && (cores < 1.0 || *more < self.parts[3] / 2.0);
+        (!chance).then_some(cause)
     }
 
     fn finding(&self, cause: Cause, share: &str, figures: &str) -> Finding {
@@ -116,7 +102,7 @@ impl Against {
             ),
             Cause::Cores => (
                 "has no core for itself",
-                format!("{} without a core", seconds(self.starved)),
+                format!("{} without a core", seconds(self.parts[3])),
                 "look at what else runs on its host, bind ranks to cores (mpirun --bind-to core), or start fewer ranks there",
             ),
             _ => (
@@ -131,7 +117,7 @@ impl Against {
             cause: Some(cause),
             figures: format!(
                 "{} a step until it meets others, who take {}; {part}; {figures}",
-                seconds(self.busy()),
+                seconds(self.busy),
                 seconds(self.typical)
             ),
             advice: advice.into(),
@@ -141,27 +127,26 @@ impl Against {
 
 /// A rank that others waited for at steps taken together, with the seconds they lost.
 fn together(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
-    let late = &facts.late[one.rank];
-    let size = facts.ranks.len() as f64;
+    let (late, size) = (&facts.late[one.rank], facts.ranks.len() as f64);
+    let cause = one.cause(facts.cores)?;
+    let later = one.busy - one.typical;
+    let (slow, more) = match cause {
+        Cause::Cores => (late.held_blocks, later),
+        _ => (late.slow_blocks, later.min(one.own - one.typical_own)),
+    };
+    // What the run would save if this rank were like others.
+    let saved = more * late.steps as f64 / facts.seconds.max(1e-9);
+    let blocks = slow as f64 / late.blocks.max(1) as f64;
     let all: f64 = facts.ranks.iter().filter_map(|rank| rank.late_s).sum();
     let lost = facts.ranks[one.rank].late_s?;
-    let (share, of_time) = (
-        lost / all.max(1e-9),
-        lost / (size * facts.seconds).max(1e-9),
-    );
-    let blocks = late.slow_blocks as f64 / late.blocks.max(1) as f64;
-    if late.blocks == 0 || blocks < MOST_BLOCKS || share < SHARE / size || of_time < WORTH {
-        return None;
-    }
-    let cause = one.cause();
-    // Where cores are shared, who has none is a matter of chance.
-    if cause == Cause::Cores && facts.cores < 1.0 {
+    let share = lost / all.max(1e-9);
+    if blocks < MOST_BLOCKS || saved < WORTH || share < SHARE / size {
         return None;
     }
     let figures = format!(
         "last to {} of the steps; others waited {lost:.2} s for it, {} of all ranks' time",
         percent(late.last as f64 / late.steps.max(1) as f64),
-        percent(of_time)
+        percent(lost / (size * facts.seconds).max(1e-9))
     );
     let share = format!("{} of all waiting", percent(share));
     Some((lost, one.finding(cause, &share, &figures)))
@@ -170,11 +155,13 @@ fn together(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
 /// A rank that took far longer than others for its own steps, with the share of updates that it missed.
 fn apart(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
     let (rank, size) = (&facts.ranks[one.rank], facts.ranks.len() as f64);
+    let cause = one.cause(facts.cores)?;
+    let (mine, others) = match cause {
+        Cause::Cores => (one.busy, one.typical),
+        _ => (one.own, one.typical_own),
+    };
     let few = facts.ranks.iter().any(|rank| rank.steps < STEPS);
-    // Time without a core is no fault of the rank where cores are shared.
-    let free = one.more() - one.more_starved.max(0.0);
-    let chance = facts.cores < 1.0 && one.typical + free < TIMES * one.typical;
-    if few || chance || one.busy() < TIMES * one.typical {
+    if few || one.busy < one.typical || mine < TIMES * others {
         return None;
     }
     let missed = 1.0 / size - rank.share;
@@ -190,5 +177,5 @@ fn apart(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
         rank.steps,
         percent(rank.share)
     );
-    Some((missed, one.finding(one.cause(), &share, &figures)))
+    Some((missed, one.finding(cause, &share, &figures)))
 }

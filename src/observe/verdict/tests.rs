@@ -37,6 +37,7 @@ fn ranks(size: usize) -> (Vec<RankReport>, Vec<Late>) {
         busy: [1.0, 90.0, 0.1],
         blocks: 31,
         slow_blocks: 2,
+        held_blocks: 2,
     };
     ((0..size).map(report).collect(), vec![late; size])
 }
@@ -61,7 +62,8 @@ fn with_late(busy: [f64; 3]) -> (Vec<RankReport>, Vec<Late>) {
     }
     (ranks[3].compute_s, ranks[3].wait_s) = (busy[1], 0.0);
     ranks[3].load_s = busy[0];
-    (late[3].busy, late[3].slow_blocks, late[3].last) = (busy, 31, 990);
+    (late[3].busy, late[3].last) = (busy, 990);
+    (late[3].slow_blocks, late[3].held_blocks) = (31, 31);
     ranks[3].late_s = Some(170.0);
     (ranks, late)
 }
@@ -95,13 +97,20 @@ fn a_rank_that_others_wait_for_is_named_with_its_cause() {
 
 #[test]
 fn a_rank_without_a_core_is_not_slow_in_compute() {
-    let (mut ranks, late) = with_late([1.0, 80.0, 0.1]);
-    ranks[3].starved_s = Some(56.0);
+    let (mut ranks, mut late) = with_late([1.0, 80.0, 0.1]);
+    (ranks[3].starved_s, late[3].slow_blocks) = (Some(56.0), 2);
     let found = judge((ranks.clone(), late.clone()), 1.0);
     assert_eq!(
         (found[0].rank, found[0].cause),
         (Some(3), Some(Cause::Cores))
     );
+    // Others are without one as well, for almost as long.
+    let (mut alike, mut most) = (ranks.clone(), late.clone());
+    for (rank, late) in alike.iter_mut().zip(&mut most).take(3) {
+        (rank.starved_s, late.busy[1]) = (Some(40.0), 60.0);
+    }
+    let found = judge((alike, most), 1.0);
+    assert!(found.iter().all(|one| one.rank.is_none()), "{found:?}");
     // Where two ranks share a core, chance decides who has it.
     ranks.iter_mut().for_each(|rank| rank.starved_s = Some(4.0));
     ranks[3].starved_s = Some(56.0);
