@@ -81,9 +81,10 @@ audit: setup
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
+# What only tests need: a second MPI, networks between hosts made of namespaces, another reader of HDF5, a browser with a font, and
+# TensorBoard.
 setup-test: setup setup-kernels setup-slurm setup-tensorboard
-	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools chromium fonts-dejavu-core
 
 # TensorBoard itself, which reads what runs write for it; without a way to PyPI the tests that need it say so.
 setup-tensorboard: setup

@@ -39,10 +39,11 @@
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
-//! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui` |
+//! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
 //!
-//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
-//! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
+//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the
+//! door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what went wrong and what to do, [`interrupt`] turns Ctrl-C
+//! into an error, [`logging`] sets up the log.
 //!
 //! # Rules that tests hold
 //!

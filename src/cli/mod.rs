@@ -12,6 +12,7 @@ mod matrix;
 mod model;
 mod observe;
 mod optim;
+mod page;
 mod predict;
 mod replay;
 mod sparse;
@@ -66,6 +67,8 @@ enum Typed {
     Trace(trace::Trace),
     #[command(subcommand)]
     Model(model::ModelCommand),
+    Report(page::Report),
+    Plot(page::Plot),
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
@@ -128,6 +131,11 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
+        Typed::Report(_) | Typed::Plot(_) if !start.alone() => Err(Error::Usage(
+            "`phalanx report` and `phalanx plot` work in one process: start them without mpirun".into(),
+        )),
+        Typed::Report(typed) => Ok(Command::Report(typed.resolve())),
+        Typed::Plot(typed) => Ok(Command::Plot(typed.resolve())),
     }
 }
 

@@ -152,14 +152,19 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    /// Note what every rank does from when to when, and write it to trace.json in the run folder for ui.perfetto.dev: load, each layer
+    /// forward and backward, exchange, waiting, updates, evaluation, checkpoints. Long runs keep the first and the last spans of
+    /// each rank, 400,000 of all ranks together, and say how many were dropped. Layers are told where a rank computes on one thread.
+    #[arg(long)]
+    trace: bool,
     #[command(flatten)]
     survive: SurviveArgs,
     /// End the job when a rank has not moved for so long: name it and what it was doing, write every rank's state to
     /// stalled.json in the run folder, exit with code 3; 0 waits for ever.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     stall_timeout: Duration,
-    /// Test aid: have rank RANK compute FACTOR times as long (slow:RANK:FACTOR), or sleep for ever in a step
-    /// (stall:RANK:STEP); may be given several times.
+    /// Test aid: have rank RANK compute FACTOR times as long (slow:RANK:FACTOR), get every batch later (load:RANK:MILLISECONDS),
+    /// or sleep for ever in a step (stall:RANK:STEP); may be given several times.
     #[arg(long, value_name = "FAULT")]
     inject: Vec<Inject>,
     #[command(flatten)]
@@ -257,6 +262,7 @@ impl Train {
             exchange,
             shards: self.shards.resolve(exchange)?,
             record: self.record,
+            trace: self.trace,
             normalize: self.normalize,
             augment: self.augment.unwrap_or_default(),
             on_nan: match self.on_nan {

@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod matmul;
 pub mod matrix;
 pub mod model;
+pub mod page;
 pub mod predict;
 pub mod replay;
 mod report;
@@ -58,6 +59,10 @@ pub enum Command {
     Trace(trace::Settings),
     /// `phalanx model`.
     Model(model::Settings),
+    /// `phalanx report`.
+    Report(page::Settings),
+    /// `phalanx plot`.
+    Plot(page::PlotSettings),
 }
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
@@ -85,6 +90,8 @@ pub fn main() -> ExitCode {
         Command::Inspect(settings) => inspect::run(&settings),
         Command::Model(settings) => model::run(&settings),
         Command::Top(settings) => top::run(&settings),
+        Command::Report(settings) => page::run(&settings),
+        Command::Plot(settings) => page::plot(&settings),
         Command::Replay(settings) => {
             one_blas_thread();
             replay::run(&settings)

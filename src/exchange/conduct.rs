@@ -14,6 +14,9 @@ pub struct Conduct {
     pub dropped: u64,
     /// Updates that counted.
     pub updates: u64,
+    /// Seconds that this rank waited for each other one, because of a bound on staleness; empty if there is none.
+    #[serde(default)]
+    pub waited: Vec<f64>,
 }
 
 impl Conduct {
@@ -23,6 +26,11 @@ impl Conduct {
         self.missed.merge(&other.missed);
         self.dropped += other.dropped;
         self.updates += other.updates;
+        if self.waited.len() < other.waited.len() {
+            self.waited.resize(other.waited.len(), 0.0);
+        }
+        let pairs = self.waited.iter_mut().zip(&other.waited);
+        pairs.for_each(|(time, more)| *time += more);
     }
 }
 

@@ -9,10 +9,12 @@ use crate::checkpoint::Store;
 use crate::{Error, Result};
 
 /// What a run folder holds; only these are ever replaced.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     "settings.toml",
     "metrics.csv",
     "ranks.csv",
+    "waits.csv",
+    "trace.json",
     "result.toml",
     "model.h5",
     "stalled.json",
@@ -26,13 +28,12 @@ pub const MODEL: &str = "model";
 
 /// How the folders of ranks begin, and what may be in them: only that is ever replaced.
 const RANK: &str = "rank-";
-const OF_RANK: [&str; 6] = [
+const OF_RANK: [&str; 5] = [
     "events.out.tfevents.",
     "resources.csv",
     "dstat.csv",
     "now.json",
     ".now.json.partial",
-    "trace",
 ];
 
 /// Where a rank of the run at `run` writes what is its own.

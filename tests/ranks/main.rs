@@ -16,6 +16,7 @@ mod contracts;
 mod devices;
 mod doctor;
 mod emulator;
+mod explained;
 mod growth;
 mod held_out;
 mod hosts;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         .chain(&published::JOBS)
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
+        .chain(&explained::JOBS)
         .chain(&killed::JOBS)
         .chain(&observed::JOBS)
         .chain(&tensorboard::JOBS)

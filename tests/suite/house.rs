@@ -67,6 +67,7 @@ fn a_dependency_is_named_only_behind_its_door() {
         ("procfs", "src/observe/resources/"),
         ("nvml_wrapper", "src/observe/resources/gpu.rs"),
         ("ratatui", "src/observe/top/screen.rs"),
+        ("resvg", "src/observe/plot/png.rs"),
     ];
     for (file, text) in sources("src") {
         for (dependency, door) in doors {

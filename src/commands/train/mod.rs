@@ -1,13 +1,16 @@
 //! `phalanx train`: from settings to a run folder.
 
+mod ceilings;
 mod observed;
 mod plan;
 mod resume;
 mod settings;
+mod tracing;
 
 pub(super) use plan::Plan;
 use resume::{Choices, From};
 pub use settings::{BatchSize, Events, Growth, Observe, Resume, Settings};
+use tracing::Tracing;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,11 +21,11 @@ use super::device::Chosen;
 use super::resume::{Begin, check, find, has_ended, open_folder, saver};
 use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
-use crate::comm::{Comm, agree, path_of_first};
+use crate::comm::{Comm, agree, cores, path_of_first};
 use crate::data::Loader;
 use crate::exchange::{Exchange, Kind};
 use crate::nn::{self, Backend, Crew, DeviceModel};
-use crate::observe::{emit, mention, say, table};
+use crate::observe::{Facts, emit, mention, say, table, verdict};
 use crate::train::{
     Goal, Inject, Journal, Meeting, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver,
     Terms, Trainer, budget, readable, train,
@@ -269,9 +272,14 @@ fn go<'c>(
     journal.begin(&trainer.times);
     let from = from.as_ref().map(|from| (&from.checkpoint, &from.state));
     let saving = (&mut saver, from);
+    let tracing = settings.trace.then(|| Tracing::start(comm));
     let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal, saving)?;
     let seconds = trainer.times.elapsed();
     let mut events = journal.close();
+    let traced = tracing.and_then(|tracing| {
+        trainer.turn(Phase::Write);
+        tracing.end(comm, &trainer, folder.as_ref())
+    });
     let kept = saver.kept();
     if outcome.stopped {
         let why = saver.why();
@@ -284,15 +292,26 @@ fn go<'c>(
     let work = RankWork {
         times: &trainer.times,
         conduct: &trainer.conduct,
+        ledger: Some(&trainer.ledger),
         skipped: trainer.skipped,
         watched: settings.watched(),
         own: outcome.own,
         checksum: trainer.checksum(),
     };
     let ranks = RankReport::gather(comm, &work);
+    let params = trainer.params.len();
+    let findings = verdict(&Facts {
+        ranks: &ranks,
+        late: trainer.ledger.lateness().ranks(),
+        seconds,
+        cores: cores(comm),
+        memory: ceilings::memory(comm, plan, params, &ranks),
+        link: ceilings::link(comm, params, &ranks, seconds),
+    });
     let finish = |folder: &RunFolder| {
         trainer.turn(Phase::Write);
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
+        RankReport::write_waits(&folder.file("waits.csv"), &ranks)?;
         nn::save(
             &folder.file("model.h5"),
             trainer.model(),
@@ -300,7 +319,7 @@ fn go<'c>(
             &trainer.scaling,
         )?;
         let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
-        let result = result.with(kept);
+        let result = result.with(kept, findings, traced);
         folder.write("result.toml", &result)?;
         if let Some(events) = &mut events {
             events.end(outcome.steps, &result.numbers());

@@ -127,6 +127,8 @@ pub struct Settings {
     pub shards: Option<usize>,
     /// Whether every update is recorded.
     pub record: bool,
+    /// Whether all that ranks do is noted with its time.
+    pub trace: bool,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
     /// How images are changed each time they are trained on.
