@@ -94,6 +94,16 @@ impl File {
         })
     }
 
+    /// Opens a file of phalanx's own for reading and writing.
+    pub fn open_to_write(path: &Path) -> Result<Self> {
+        fs::File::open(path).map_err(Error::io("read", path))?;
+        let inner = unlocked().open_rw(path).map_err(fault(path, "open it"))?;
+        Ok(Self {
+            inner,
+            path: path.to_path_buf(),
+        })
+    }
+
     /// Creates `path`, or empties it.
     pub fn create(path: &Path) -> Result<Self> {
         // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
@@ -153,6 +163,21 @@ impl File {
             .no_chunk()
             .obj_track_times(false);
         let inner = builder
+            .shape(shape)
+            .create(name)
+            .map_err(fault(&self.path, "write it"))?;
+        Ok(Table {
+            inner,
+            path: self.path.clone(),
+        })
+    }
+
+    /// As `new_table`, with its place in the file: others may write there once the file is closed.
+    pub fn reserve<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
+        let builder = self.inner.new_dataset::<T>().no_chunk();
+        let inner = builder
+            .obj_track_times(false)
+            .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
             .shape(shape)
             .create(name)
             .map_err(fault(&self.path, "write it"))?;

@@ -7,10 +7,12 @@ mod device;
 mod doctor;
 mod eval;
 mod exchange;
+mod export;
 mod matmul;
 mod matrix;
 mod model;
 mod optim;
+mod pack;
 mod predict;
 mod replay;
 mod sparse;
@@ -95,7 +97,7 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
         Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
         Typed::Data(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
-            "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
+            "this command works in one process: start it without mpirun (`data pack`, `data make clicks` and imports of text take several ranks)"
                 .into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),

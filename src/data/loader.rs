@@ -17,6 +17,9 @@ const DISK_BYTES_PER_S: f64 = 5e8;
 /// Samples whose bytes are on their way to the cache while one is converted: they lie anywhere in memory.
 const AHEAD: usize = 6;
 
+/// The most threads of a rank that decode photos.
+const MOST_DECODERS: usize = 4;
+
 /// The pixels of a batch: (n, c, h, w).
 #[derive(Clone, Debug)]
 pub enum Images {
@@ -96,30 +99,12 @@ impl Batch {
         self.indices.clear();
         self.indices.extend(indices.map(|index| index as u64));
         let (indices, n) = (&self.indices, self.indices.len());
-        indices
-            .iter()
-            .take(AHEAD)
-            .for_each(|&index| data.prefetch(index as usize));
-        let prefetch = |i: usize| {
-            indices
-                .get(i + AHEAD)
-                .map(|&index| data.prefetch(index as usize))
-        };
+        let prefetch = prefetcher(data, indices);
         match &mut self.images {
             Images::Bytes(pixels) => {
                 pixels.resize(n * each, 0);
-                for (i, image) in pixels.chunks_exact_mut(each).enumerate() {
-                    prefetch(i);
-                    data.with_bytes(indices[i] as usize, |bytes| {
-                        match &mut changes {
-                            None => image.copy_from_slice(bytes),
-                            Some((epoch, augmenter)) => {
-                                augmenter.bytes(*epoch, indices[i], bytes, image);
-                            }
-                        }
-                        Ok(())
-                    })?;
-                }
+                let threads = if data.is_encoded() { decoders(n) } else { 1 };
+                bytes(data, indices, pixels, changes, threads)?;
             }
             Images::Floats(values) => {
                 values.resize(n * each, 0.0);
@@ -141,10 +126,60 @@ impl Batch {
     }
 }
 
+/// Asks for the first samples, and then for one further on each time a sample is taken.
+fn prefetcher(data: &Dataset, indices: &[u64]) -> impl Fn(usize) {
+    let ask = move |&index: &u64| data.prefetch(index as usize);
+    indices.iter().take(AHEAD).for_each(ask);
+    move |i| indices.get(i + AHEAD).into_iter().for_each(ask)
+}
+
+/// How many threads decode `n` photos.
+fn decoders(n: usize) -> usize {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    cores.min(MOST_DECODERS).min(n).max(1)
+}
+
+/// Fills `pixels` with the samples of `data` that `indices` name, by so many threads; what comes out does not depend on them.
+fn bytes(
+    data: &Dataset,
+    indices: &[u64],
+    pixels: &mut [u8],
+    mut changes: Option<(u64, &mut Augmenter)>,
+    threads: usize,
+) -> Result<()> {
+    if threads > 1 {
+        let half = threads / 2 * indices.len() / threads;
+        let (first, second) = pixels.split_at_mut(half * data.shape.len());
+        let mut other = changes.as_ref().map(|(epoch, a)| (*epoch, (**a).clone()));
+        let others = other.as_mut().map(|(epoch, augmenter)| (*epoch, augmenter));
+        return thread::scope(|scope| {
+            let far = &indices[half..];
+            let far = scope.spawn(move || bytes(data, far, second, others, threads - threads / 2));
+            let near = bytes(data, &indices[..half], first, changes, threads / 2);
+            let far = far.join().expect("a decoder does not panic");
+            near.and(far)
+        });
+    }
+    let prefetch = prefetcher(data, indices);
+    for (i, image) in pixels.chunks_exact_mut(data.shape.len()).enumerate() {
+        prefetch(i);
+        data.with_bytes(indices[i] as usize, |bytes| {
+            match &mut changes {
+                None => image.copy_from_slice(bytes),
+                Some((epoch, augmenter)) => {
+                    augmenter.bytes(*epoch, indices[i], bytes, image);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Delivers the batches that were requested, in that order.
 ///
 /// Mapped data is gathered when it is asked for, straight into the batch: no thread, no second copy. Data that must
-/// be read through HDF5 is read by a thread while the batch before is in use.
+/// be read through HDF5 is read by a thread while the batch before is in use, and photos are decoded by a few.
 pub struct Loader {
     reader: Reader,
     wanted: VecDeque<Place>,
@@ -167,9 +202,9 @@ impl Loader {
     /// The same with images changed as `augment` says, which must fit their shape; also drawn by `seed`.
     pub fn augmented(data: Arc<Dataset>, scaling: Scaling, seed: u64, augment: &Augment) -> Self {
         let batch = Batch::new(&data, &scaling);
-        let is_mapped = data.is_mapped();
+        let is_read_ahead = data.is_read_ahead();
         let reader = Reader::new(data, seed, augment);
-        let helper = (!is_mapped).then(|| Helper::start(reader.clone()));
+        let helper = is_read_ahead.then(|| Helper::start(reader.clone()));
         Self {
             reader,
             wanted: VecDeque::new(),

@@ -6,11 +6,15 @@ pub mod cifar;
 pub mod clicks;
 pub mod describe;
 pub mod digits;
+mod encoded;
+pub mod examples;
+pub mod export;
 mod fingerprint;
 pub mod idx;
 pub mod images;
 mod loader;
 mod part;
+pub mod photos;
 mod pixels;
 pub mod rows;
 pub mod sampler;
@@ -29,15 +33,31 @@ pub use pixels::Scaling;
 pub use set::Dataset;
 use set::shard_paths;
 pub use steps::{Length, Piece, Place, Steps};
-use writer::only_shards;
 pub use writer::{Description, SetWriter};
+use writer::{MANIFEST, ShardWriter, only_shards};
 
 use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 /// The format's version that this program writes, and the newest it reads.
 pub const VERSION: u32 = 1;
+
+/// The version of files that hold photos as JPEG files.
+const ENCODED: u32 = 2;
+
+/// The most values that such a photo may become: its file cannot tell that more is a slip.
+const MOST_DECODED: usize = 1 << 24;
+
+/// What files are called, for words on where samples come from: their folders are nobody's business.
+fn file_names(paths: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().into_owned()
+    };
+    paths.iter().map(name).collect::<Vec<_>>().join(", ")
+}
 
 /// One sample's dimensions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::encoded::Encoded;
 use super::pixels::Pixels;
 use super::{Scaling, Shape, VERSION};
 use crate::h5::{Element, File};
@@ -212,6 +213,26 @@ impl Dataset {
         self.shards.iter().all(|shard| shard.pixels.is_mapped())
     }
 
+    /// Whether samples are photos, which are decoded when they are asked for.
+    pub fn is_encoded(&self) -> bool {
+        self.shards.iter().any(|shard| shard.pixels.is_encoded())
+    }
+
+    /// Whether a thread reads ahead: where a sample is more than a piece of memory.
+    pub fn is_read_ahead(&self) -> bool {
+        self.is_encoded() || !self.is_mapped()
+    }
+
+    /// Passes sample `index` to `visit` as the file that it is, where it is one.
+    pub fn with_record<R>(
+        &self,
+        index: usize,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Option<Result<R>> {
+        let (shard, row) = self.locate(index);
+        shard.pixels.with_record(row, visit)
+    }
+
     /// Writes sample `index`, scaled, into `out` and returns its label.
     pub fn sample(&self, index: usize, scaling: &Scaling, out: &mut [f32]) -> Result<u32> {
         let (shard, row) = self.locate(index);
@@ -284,6 +305,11 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
     let hint = "see data/README.md for the format";
     let file = File::open(path)?;
     // First, as other kinds of sets count their versions by themselves.
+    if Encoded::is_in(&file) {
+        let photos = Encoded::open(path, &file)?;
+        let head = open_head(path, &file, photos.len(), photos.shape())?;
+        return Ok((head, Pixels::of_photos(path, photos)));
+    }
     let images = file.table("images")?;
     let version = file
         .numbers("version")
@@ -307,6 +333,13 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
             hint,
         ));
     }
+    let head = open_head(path, &file, n, shape)?;
+    Ok((head, Pixels::open(path, images, shape)?))
+}
+
+/// What a file with `n` images says of them.
+fn open_head(path: &Path, file: &File, n: usize, shape: Shape) -> Result<Head> {
+    let hint = "see data/README.md for the format";
     let labels = file.table("labels")?;
     if labels.shape() != [n] {
         let problem = format!("has {n} images but labels of shape {:?}", labels.shape());
@@ -325,14 +358,14 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
     // Without one good number a channel there are none: only `--normalize` asks for them.
     let per_channel = |name| -> Vec<f32> {
         let values = file.numbers(name).unwrap_or_default();
-        let good = values.len() == c && values.iter().all(|value| value.is_finite());
+        let good = values.len() == shape.c && values.iter().all(|value| value.is_finite());
         if good {
             values.iter().map(|&v| v as f32).collect()
         } else {
             Vec::new()
         }
     };
-    let head = Head {
+    Ok(Head {
         shape,
         classes,
         mean: per_channel("mean"),
@@ -342,8 +375,7 @@ fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
             names.lines().map(str::to_owned).collect()
         }),
         labels: check_labels(path, &labels, n, classes)?,
-    };
-    Ok((head, Pixels::open(path, images, shape)?))
+    })
 }
 
 fn check_labels(

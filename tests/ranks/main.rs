@@ -27,6 +27,7 @@ mod launch;
 mod matrices;
 mod mpich;
 mod mpis;
+mod photos;
 mod products;
 mod published;
 mod refused;
@@ -96,6 +97,7 @@ fn main() -> ExitCode {
         .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&imports::JOBS)
+        .chain(&photos::JOBS)
         .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);

@@ -5,11 +5,13 @@ mod checkpoint;
 mod cifar;
 mod command_line;
 mod description;
+mod examples;
 mod idx;
 mod images;
 mod matrix;
 mod model;
 mod operand;
+mod photo;
 mod record;
 mod rows;
 mod sparse_model;
@@ -43,6 +45,8 @@ pub const TARGETS: &[Target] = &[
     record::TARGET,
     idx::TARGET,
     cifar::TARGET,
+    photo::TARGET,
+    examples::TARGET,
     text::LIBSVM,
     text::CRITEO,
     text::CSV,

@@ -1,0 +1,249 @@
+//! Packing photos with real ranks: the same bytes on any number of them, taken up after a kill and after a full disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use image::{ImageFormat, RgbImage};
+
+use crate::job::{LIMIT, csv, job};
+use crate::launch::{children, exists, phalanx, run, signal, start, wait};
+use crate::refused::{How, refused};
+
+/// Jobs by name.
+pub const JOBS: [(&str, fn()); 5] = [
+    (
+        "photos packed by 1, 2 and 4 ranks are the same bytes",
+        same_bytes,
+    ),
+    (
+        "photos that are pixels or JPEG files train to the same losses",
+        same_losses,
+    ),
+    ("a killed pack is taken up where it was", killed),
+    ("a pack goes on when a full disk has room again", full_disk),
+    ("photos that cannot be packed are refused", bad),
+];
+
+/// So many photos in three classes, each of `side` by `side` pixels.
+fn photos(folder: &Path, count: u32, side: u32) {
+    for i in 0..count {
+        let class = folder.join(["apple", "fig", "pear"][i as usize % 3]);
+        fs::create_dir_all(&class).unwrap();
+        let image = RgbImage::from_fn(side + i % 3, side, |x, y| {
+            let stripe = if (x / 3 + i) % 3 == i % 3 { 200 } else { 40 };
+            image::Rgb([stripe, (y * 255 / side) as u8, (i * 37) as u8])
+        });
+        let (ending, format) = match i % 5 {
+            0 => ("png", ImageFormat::Png),
+            1 => ("webp", ImageFormat::WebP),
+            _ => ("jpg", ImageFormat::Jpeg),
+        };
+        image
+            .save_with_format(class.join(format!("{i:04}.{ending}")), format)
+            .unwrap();
+    }
+}
+
+fn set(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let file = |entry: fs::DirEntry| {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        (name, fs::read(entry.path()).unwrap())
+    };
+    entries.map(file).collect()
+}
+
+fn same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 50, 24);
+    fs::write(path.join("photos/fig/cut.jpg"), [0xff, 0xd8, 0xff]).unwrap();
+    fs::write(path.join("photos/fig/notes.txt"), "no photo").unwrap();
+    for records in ["pixels", "jpeg"] {
+        let mut sets = Vec::new();
+        for ranks in [1, 2, 4] {
+            let out = format!("{records}-{ranks}");
+            let words = format!(
+                "data pack photos {out} --shape 3x12x16 --records {records} --bad skip --shard-size 6KiB"
+            );
+            let output = job(ranks, path, &words);
+            for fact in [
+                "50 of 3×12×16",
+                "1 photos that cannot be read",
+                "1 files that are no photos",
+                "left out: fig/cut.jpg: is no whole JPEG",
+            ] {
+                assert_eq!(output.matches(fact).count(), 1, "{ranks} ranks: {output}");
+            }
+            sets.push(set(&path.join(out)));
+        }
+        assert!(sets[0].len() > 3, "{:?}", sets[0].keys());
+        assert!(sets[0] == sets[1] && sets[0] == sets[2], "the bytes differ");
+    }
+}
+
+fn same_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("all"), 60, 24);
+    // JPEG files only: others would be compressed for one of the two.
+    for entry in ["apple", "fig", "pear"] {
+        fs::create_dir_all(path.join("photos").join(entry)).unwrap();
+        for (name, bytes) in set(&path.join("all").join(entry)) {
+            if name.ends_with(".jpg") {
+                fs::write(path.join("photos").join(entry).join(name), bytes).unwrap();
+            }
+        }
+    }
+    let losses = |records: &str| {
+        let pack = format!("data pack photos {records} --shape 3x16x16 --records {records}");
+        job(2, path, &pack);
+        let train = format!(
+            "train softmax {records} --test {records} --normalize --epochs 3 --batch 5 --seed 7 --augment flip,crop --out run-{records}"
+        );
+        job(2, path, &train);
+        let rows = csv(path.join(format!("run-{records}")).join("metrics.csv"));
+        let names = ["step", "loss", "test_loss", "test_accuracy"];
+        let row = |row: &BTreeMap<String, String>| {
+            let value = |name: &&str| row.get(*name).cloned().unwrap_or_default();
+            names.iter().map(value).collect::<Vec<String>>()
+        };
+        rows.iter().map(row).collect::<Vec<_>>()
+    };
+    let (pixels, jpeg) = (losses("pixels"), losses("jpeg"));
+    assert!(pixels.len() > 3, "{pixels:?}");
+    assert_eq!(pixels, jpeg);
+}
+
+fn killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 600, 150);
+    let words = "--shape 3x64x64 --shard-size 1MiB --partitions 60";
+    job(2, path, &format!("data pack photos whole {words}"));
+    for records in ["pixels"] {
+        let again = format!("data pack photos again {words} --records {records}");
+        let mut command = phalanx(3, path);
+        command.args(again.split_whitespace());
+        let child = start(command);
+        let notes = path.join(".again.packing/notes");
+        let begun = Instant::now();
+        while fs::read_dir(&notes).map_or(0, Iterator::count) < 6 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "packing begins");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let ranks = children(child.id());
+        signal("KILL", ranks[1]);
+        let ended = wait(child, Duration::from_secs(20));
+        assert!(ended.code.is_some_and(|code| code != 0), "{}", ended.output);
+        assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
+        assert!(!path.join("again").exists(), "nothing half-done is seen");
+        let output = job(2, path, &again);
+        assert!(
+            output.contains("photos by a job before this one"),
+            "{output}"
+        );
+        assert_eq!(set(&path.join("again")), set(&path.join("whole")));
+        assert!(!path.join(".again.packing").exists());
+    }
+}
+
+fn full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 90, 40);
+    let words = "--shape 3x40x40 --shard-size 64KiB --partitions 30";
+    job(2, path, &format!("data pack photos whole {words}"));
+    let disk = path.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = |words: &str| {
+        let mut command = Command::new("mount");
+        command.args(words.split_whitespace()).arg(&disk);
+        command.status().is_ok_and(|status| status.success())
+    };
+    let mounted = mount("-t tmpfs -o size=300k none");
+    let pack = format!("data pack photos disk/again {words}");
+    let ended = if mounted {
+        let mut command = phalanx(2, path);
+        command.args(pack.split_whitespace());
+        run(command, LIMIT)
+    } else {
+        // Without the right to mount: no file may be longer than a few blocks.
+        let program = env!("CARGO_BIN_EXE_phalanx");
+        let line = format!("trap '' XFSZ; ulimit -f 40; exec {program} {pack}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).current_dir(path);
+        run(shell, LIMIT)
+    };
+    assert_eq!(ended.code, Some(1), "{}", ended.output);
+    let said = ["No space left on device", "File too large"];
+    assert!(
+        said.iter().any(|words| ended.output.contains(words)),
+        "{}",
+        ended.output
+    );
+    assert!(!disk.join("again").exists(), "nothing half-done is seen");
+    if mounted {
+        assert!(mount("-o remount,size=64m"));
+    }
+    job(2, path, &pack);
+    let got = set(&disk.join("again"));
+    if mounted {
+        assert!(
+            Command::new("umount")
+                .arg(&disk)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    assert_eq!(got, set(&path.join("whole")));
+}
+
+fn bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 6, 20);
+    fs::create_dir_all(path.join("empty/class")).unwrap();
+    fs::write(path.join("twice.csv"), "fig/0001.webp,1\nfig/0001.webp,2\n").unwrap();
+    fs::write(path.join("a.txt"), "text").unwrap();
+    for how in [How::Plain, How::Ranks(3)] {
+        refused(
+            path,
+            how,
+            &[
+                ("data pack none set", 1, &["cannot read folder none"]),
+                ("data pack empty set", 1, &["empty: holds no photos"]),
+                (
+                    "data pack photos set --labels twice.csv",
+                    1,
+                    &["twice.csv, line 2: names fig/0001.webp, as line 1 does"],
+                ),
+                (
+                    "data pack photos set --pattern {class}.jpg",
+                    1,
+                    &["does not fit the pattern"],
+                ),
+                (
+                    "data pack photos set --like a.txt",
+                    1,
+                    &["is not an HDF5 file"],
+                ),
+                ("data pack photos a.txt", 1, &["a.txt exists already"]),
+                (
+                    "data pack photos set --shape 2x8x8",
+                    2,
+                    &["1 channel (grey) or 3"],
+                ),
+                (
+                    "data pack photos set --quality 80",
+                    2,
+                    &["give --records jpeg too"],
+                ),
+            ],
+        );
+    }
+}
