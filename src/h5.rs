@@ -11,6 +11,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use hdf5::plist::dataset_create::AllocTime;
 use hdf5::types::{FloatSize, TypeDescriptor, VarLenUnicode};
 use hdf5::{H5Type, Hyperslab, SliceOrIndex};
 use ndarray::{ArrayD, ArrayViewD};
@@ -157,27 +158,22 @@ impl File {
 
     /// A new contiguous table of zeros; without time stamps, so that equal content gives equal files.
     pub fn new_table<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
-        let builder = self
-            .inner
-            .new_dataset::<T>()
-            .no_chunk()
-            .obj_track_times(false);
-        let inner = builder
-            .shape(shape)
-            .create(name)
-            .map_err(fault(&self.path, "write it"))?;
-        Ok(Table {
-            inner,
-            path: self.path.clone(),
-        })
+        self.allocated::<T>(name, shape, false)
     }
 
     /// As `new_table`, with its place in the file: others may write there once the file is closed.
     pub fn reserve<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
+        self.allocated::<T>(name, shape, true)
+    }
+
+    fn allocated<T: H5Type>(&self, name: &str, shape: &[usize], now: bool) -> Result<Table> {
         let builder = self.inner.new_dataset::<T>().no_chunk();
+        let builder = builder.obj_track_times(false);
+        let builder = match now {
+            true => builder.alloc_time(Some(AllocTime::Early)),
+            false => builder,
+        };
         let inner = builder
-            .obj_track_times(false)
-            .alloc_time(Some(hdf5::plist::dataset_create::AllocTime::Early))
             .shape(shape)
             .create(name)
             .map_err(fault(&self.path, "write it"))?;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use image::{ImageFormat, RgbImage};
 
+use crate::imports::shards;
 use crate::job::{LIMIT, csv, job};
 use crate::launch::{children, exists, phalanx, run, signal, start, wait};
 use crate::refused::{How, refused};
@@ -47,15 +48,6 @@ fn photos(folder: &Path, count: u32, side: u32) {
     }
 }
 
-fn set(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let file = |entry: fs::DirEntry| {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        (name, fs::read(entry.path()).unwrap())
-    };
-    entries.map(file).collect()
-}
-
 fn same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -78,7 +70,7 @@ fn same_bytes() {
             ] {
                 assert_eq!(output.matches(fact).count(), 1, "{ranks} ranks: {output}");
             }
-            sets.push(set(&path.join(out)));
+            sets.push(shards(&path.join(out)));
         }
         assert!(sets[0].len() > 3, "{:?}", sets[0].keys());
         assert!(sets[0] == sets[1] && sets[0] == sets[2], "the bytes differ");
@@ -92,7 +84,7 @@ fn same_losses() {
     // JPEG files only: others would be compressed for one of the two.
     for entry in ["apple", "fig", "pear"] {
         fs::create_dir_all(path.join("photos").join(entry)).unwrap();
-        for (name, bytes) in set(&path.join("all").join(entry)) {
+        for (name, bytes) in shards(&path.join("all").join(entry)) {
             if name.ends_with(".jpg") {
                 fs::write(path.join("photos").join(entry).join(name), bytes).unwrap();
             }
@@ -146,7 +138,7 @@ fn killed() {
             output.contains("photos by a job before this one"),
             "{output}"
         );
-        assert_eq!(set(&path.join("again")), set(&path.join("whole")));
+        assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
         assert!(!path.join(".again.packing").exists());
     }
 }
@@ -190,7 +182,7 @@ fn full_disk() {
         assert!(mount("-o remount,size=64m"));
     }
     job(2, path, &pack);
-    let got = set(&disk.join("again"));
+    let got = shards(&disk.join("again"));
     if mounted {
         assert!(
             Command::new("umount")
@@ -200,7 +192,7 @@ fn full_disk() {
                 .success()
         );
     }
-    assert_eq!(got, set(&path.join("whole")));
+    assert_eq!(got, shards(&path.join("whole")));
 }
 
 fn bad() {
