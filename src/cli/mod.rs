@@ -67,8 +67,7 @@ enum Typed {
 pub fn parse(start: &Start) -> Result<Command> {
     let words: Vec<_> = std::env::args_os().collect();
     if survive::is_resume(&words) {
-        let settings = survive::resumed(&words)?;
-        return Ok(Command::Train(Box::new(settings)));
+        return survive::resumed(&words);
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     resolve(cli.command, start)

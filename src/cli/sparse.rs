@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::exchange::{Staleness, shards, staleness};
 use super::optim::{RateArgs, not_negative};
+use super::survive::SurviveArgs;
 use super::{below_one, positive, positive_real, seconds};
 use crate::commands::sparse::Settings;
 use crate::commands::train::BatchSize;
@@ -112,6 +113,8 @@ pub(super) struct Sparse {
     beta: Option<f64>,
     #[command(flatten)]
     rate: RateArgs,
+    #[command(flatten)]
+    survive: SurviveArgs,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -211,6 +214,11 @@ impl Sparse {
             seed: self.seed,
             eval_every: self.eval_every.map(|n| n as u64),
             log_every: self.log_every.map(|n| n as u64),
+            resume: self.survive.resume(),
+            checkpoint_every: self.survive.checkpoint_every,
+            keep: self.survive.keep,
+            time_limit: self.survive.time_limit,
+            words: std::env::args().collect(),
             out: self.out,
             force: self.force,
             stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),

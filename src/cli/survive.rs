@@ -10,7 +10,8 @@ use serde::Deserialize;
 
 use super::{Cli, positive};
 use crate::checkpoint::{When, time};
-use crate::commands::train::{Resume, Settings};
+use crate::commands::Command as Job;
+use crate::commands::train::Resume;
 use crate::{Error, Result};
 
 #[derive(Args)]
@@ -66,6 +67,9 @@ struct Begun {
     folder: PathBuf,
 }
 
+/// The name of the command that trains sparse models.
+const SPARSE: &str = "sparse";
+
 /// An argument and its values, as they were typed.
 type Typed = (String, Vec<OsString>);
 
@@ -79,49 +83,86 @@ pub(super) fn is_resume(words: &[OsString]) -> bool {
         let word = word.to_string_lossy();
         word == "--resume" || word.starts_with("--resume=")
     };
-    let word = |i: usize| words.get(i).map(|word| word.to_string_lossy());
-    word(1).as_deref() == Some("train")
-        && word(2).as_deref() != Some("sparse")
-        && words.iter().any(resumes)
+    is(words, 1, "train") && words.iter().any(resumes)
 }
 
-/// The settings of the run that is to go on, with what was typed in the words beside.
-pub(super) fn resumed(words: &[OsString]) -> Result<Settings> {
-    // The data may be left out: the run knows.
-    let lenient = Cli::command().mut_subcommand("train", |train| {
-        train.mut_arg("data", |data| data.required(false))
-    });
-    let typed = typed(&lenient, words).unwrap_or_else(|error| super::refuse(&error));
-    let target = typed.iter().find(|(name, _)| name == "resume");
-    let target = target.map_or(OsString::new(), |(_, values)| values[0].clone());
-    let (run, step) = place(&target.to_string_lossy());
-    let path = run.join("settings.toml");
-    let text = std::fs::read_to_string(&path).map_err(|error| {
+fn is(words: &[OsString], i: usize, name: &str) -> bool {
+    words.get(i).is_some_and(|word| word == name)
+}
+
+/// What to do to go on with the run that is named, with what was typed in the words beside.
+pub(super) fn resumed(words: &[OsString]) -> Result<Job> {
+    let target = target(words);
+    if target.is_empty() || target.starts_with('-') {
+        let refused = lenient().try_get_matches_from(words);
+        refused.unwrap_or_else(|error| super::refuse(&error));
+    }
+    let (run, step) = place(&target);
+    let file = run.join("settings.toml");
+    let text = std::fs::read_to_string(&file).map_err(|error| {
         let hint = "give the folder of a run: --resume RUN, or --resume RUN:STEP";
-        Error::file(&path, error, hint)
+        Error::file(&file, error, hint)
     })?;
     let begun: Begun = toml::from_str(&text)
-        .map_err(|error| Error::file(&path, error, "the settings are damaged"))?;
+        .map_err(|error| Error::file(&file, error, "the settings are damaged"))?;
     let odd = |problem: &dyn std::fmt::Display| {
         let problem = format!("the run's command is not understood: {problem}");
-        Error::file(
-            &path,
-            problem,
-            "it is not a run of `phalanx train MODEL DATA`",
-        )
+        Error::file(&file, problem, "it is not a run of `phalanx train`")
     };
     let command = begun.command.iter().map(OsString::from).collect::<Vec<_>>();
-    let before = self::typed(&Cli::command(), &command).map_err(|error| odd(&error))?;
-    let merged = merge(before, &begun.folder, typed);
-    let mut settings = super::train_settings(&merged[1..])?;
-    if settings.record {
-        let problem = "a run with --record is not resumed: its replay begins where it did";
-        return Err(Error::Usage(problem.into()));
+    let mut words = words.to_vec();
+    let path: &[&str] = match is(&command, 2, SPARSE) {
+        true => &["train", SPARSE],
+        false => &["train"],
+    };
+    // The run knows what it trains.
+    match (path.len() == 2, is(&words, 2, SPARSE)) {
+        (true, false) => words.insert(2, SPARSE.into()),
+        (false, true) => return Err(odd(&"it did not train a sparse model")),
+        _ => {}
     }
-    settings.out = Some(run);
-    settings.resume = Resume::From(step);
-    settings.words = merged;
-    Ok(settings)
+    let typed = typed(&lenient(), &words, path).unwrap_or_else(|error| super::refuse(&error));
+    let before = self::typed(&Cli::command(), &command, path).map_err(|error| odd(&error))?;
+    let merged = merge(before, &begun.folder, typed, path);
+    let mut job = super::command(&merged[1..])?;
+    match &mut job {
+        Job::Train(settings) => {
+            if settings.record {
+                let problem = "a run with --record is not resumed: its replay begins where it did";
+                return Err(Error::Usage(problem.into()));
+            }
+            settings.out = Some(run);
+            settings.resume = Resume::From(step);
+            settings.words = merged;
+        }
+        Job::TrainSparse(settings) => {
+            settings.out = Some(run);
+            settings.resume = Resume::From(step);
+            settings.words = merged;
+        }
+        _ => unreachable!("it trains"),
+    }
+    Ok(job)
+}
+
+/// What stands behind `--resume`.
+fn target(words: &[OsString]) -> String {
+    let words = words.iter().map(|word| word.to_string_lossy());
+    let mut words = words.skip_while(|word| !word.starts_with("--resume"));
+    let first = words.next().unwrap_or_default();
+    match first.split_once('=') {
+        Some((_, target)) => target.into(),
+        None => words.next().unwrap_or_default().into(),
+    }
+}
+
+/// The command line, but that the data may be left out: the run knows.
+fn lenient() -> Command {
+    let optional = |arg: Arg| arg.required(false);
+    Cli::command().mut_subcommand("train", |train| {
+        let train = train.mut_arg("data", optional);
+        train.mut_subcommand(SPARSE, |sparse| sparse.mut_arg("data", optional))
+    })
 }
 
 /// A run folder, and the step behind it.
@@ -133,21 +174,21 @@ fn place(text: &str) -> (PathBuf, Option<u64>) {
     }
 }
 
-/// What was typed behind `phalanx train`.
-fn typed(command: &Command, words: &[OsString]) -> Result<Vec<Typed>, clap::Error> {
+/// What was typed behind the command at `path`.
+fn typed(command: &Command, words: &[OsString], path: &[&str]) -> Result<Vec<Typed>, clap::Error> {
     let mut matches = command.clone().try_get_matches_from(words)?;
-    let Some((_, train)) = matches
-        .remove_subcommand()
-        .filter(|(name, _)| name == "train")
-    else {
-        return Ok(Vec::new());
-    };
-    let arguments = arguments();
+    for name in path {
+        match matches.remove_subcommand() {
+            Some((found, inner)) if found == *name => matches = inner,
+            _ => return Ok(Vec::new()),
+        }
+    }
+    let arguments = arguments(path);
     let given = |arg: &&Arg| {
         let id = arg.get_id().as_str();
-        train.value_source(id) == Some(ValueSource::CommandLine)
+        matches.value_source(id) == Some(ValueSource::CommandLine)
     };
-    let values = |arg: &Arg| (arg.get_id().to_string(), values(&train, arg));
+    let values = |arg: &Arg| (arg.get_id().to_string(), values(&matches, arg));
     Ok(arguments.iter().filter(given).map(values).collect())
 }
 
@@ -161,15 +202,17 @@ fn values(matches: &ArgMatches, arg: &Arg) -> Vec<OsString> {
     }
 }
 
-/// What `phalanx train` takes.
-fn arguments() -> Vec<Arg> {
-    let command = Cli::command();
-    let train = command.find_subcommand("train").expect("it is a command");
-    train.get_arguments().cloned().collect()
+/// What the command at `path` takes.
+fn arguments(path: &[&str]) -> Vec<Arg> {
+    let mut command = Cli::command();
+    for name in path {
+        command = (command.find_subcommand(name).expect("it is a command")).clone();
+    }
+    command.get_arguments().cloned().collect()
 }
 
 /// The words of a run that was begun with some arguments, in a folder, and goes on with others.
-fn merge(before: Vec<Typed>, folder: &Path, now: Vec<Typed>) -> Vec<String> {
+fn merge(before: Vec<Typed>, folder: &Path, now: Vec<Typed>, path: &[&str]) -> Vec<String> {
     let here = std::env::current_dir().unwrap_or_default();
     let length = |name: &str| name == "epochs" || name == "steps";
     let changes = now.iter().any(|(name, _)| length(name));
@@ -185,8 +228,9 @@ fn merge(before: Vec<Typed>, folder: &Path, now: Vec<Typed>) -> Vec<String> {
         .collect::<Vec<_>>();
     all.extend(now.into_iter().map(|typed| absolute(typed, &here)));
     all.retain(|(name, _)| !LEFT.contains(&name.as_str()));
-    let mut words: Vec<String> = vec!["phalanx".into(), "train".into()];
-    for arg in arguments() {
+    let mut words: Vec<String> = vec!["phalanx".into()];
+    words.extend(path.iter().map(ToString::to_string));
+    for arg in arguments(path) {
         let Some((_, values)) = all.iter().find(|(name, _)| name == arg.get_id().as_str()) else {
             continue;
         };

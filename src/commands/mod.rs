@@ -13,6 +13,7 @@ mod pack;
 pub mod predict;
 pub mod replay;
 mod report;
+mod resume;
 mod rows;
 pub mod sparse;
 pub mod trace;
@@ -67,7 +68,10 @@ pub fn main() -> ExitCode {
             interrupt::heed();
             with_ranks(|comm| train::run(comm, &settings))
         }
-        Command::TrainSparse(settings) => with_ranks(|comm| sparse::run(comm, &settings)),
+        Command::TrainSparse(settings) => {
+            interrupt::heed();
+            with_ranks(|comm| sparse::run(comm, &settings))
+        }
         Command::Eval(settings) => with_ranks(|comm| eval::run(comm, &settings)),
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
         Command::Inspect(settings) => inspect::run(&settings),

@@ -35,13 +35,7 @@ impl<'c> Clock<'c> {
     pub fn new(comm: &'c dyn Comm, bound: Option<u64>, first: u64) -> Result<Self> {
         let counts = vec![0; RANKS + 2 * comm.size()];
         let counters = comm.counters(counts.len())?;
-        if first > 0 {
-            if comm.rank() == 0 {
-                counters.add(CLAIMED, first)?;
-            }
-            comm.barrier();
-        }
-        Ok(Self {
+        let clock = Self {
             comm,
             counters,
             bound,
@@ -50,7 +44,20 @@ impl<'c> Clock<'c> {
             slowest: 0,
             updates: 0,
             conduct: Conduct::default(),
-        })
+        };
+        if first > 0 {
+            clock.go_on(first)?;
+        }
+        Ok(clock)
+    }
+
+    /// Steps before `first` are taken already; *collective*, before anybody claims one.
+    pub fn go_on(&self, first: u64) -> Result<()> {
+        if self.comm.rank() == 0 {
+            self.counters.add(CLAIMED, first)?;
+        }
+        self.comm.barrier();
+        Ok(())
     }
 
     /// A step that nobody else takes; this rank has `claimed` so many before.

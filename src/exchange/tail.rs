@@ -34,12 +34,12 @@ pub struct Votes {
 
 impl Votes {
     /// As numbers.
-    pub(super) fn numbers(self) -> [u64; 5] {
+    pub(crate) fn numbers(self) -> [u64; 5] {
         [self.stop, self.save, self.over, self.failed, self.asked]
     }
 
     /// What `numbers` gave, or sums of it.
-    pub(super) fn of([stop, save, over, failed, asked]: [u64; 5]) -> Self {
+    pub(crate) fn of([stop, save, over, failed, asked]: [u64; 5]) -> Self {
         Self {
             stop,
             save,

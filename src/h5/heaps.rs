@@ -39,7 +39,10 @@ fn has_end(heap: &[u8]) -> bool {
     let size = number(heap, 8).and_then(|size| usize::try_from(size).ok());
     let heap = &heap[..size.unwrap_or(0).min(heap.len())];
     let mut at = HEAD;
-    while let (Some(index), Some(size)) = (object(heap, at, short), object(heap, at + 8, number)) {
+    while let (Some(index), Some(size)) = (
+        object(heap, at, short),
+        object(heap, at.saturating_add(8), number),
+    ) {
         // What is free has number 0, and a size that counts its own head.
         let step = match index {
             0 => size,

@@ -87,6 +87,13 @@ impl Source {
         matches!(self.origin, Origin::Stored(_))
     }
 
+    /// Has the system begin to read a block that will be wanted soon, where it can; formulas have nothing to read.
+    pub fn read_ahead(&self, rows: Range<usize>, cols: Range<usize>) {
+        if let Origin::Stored(stored) = &self.origin {
+            stored.read_ahead(rows, cols);
+        }
+    }
+
     /// Fills `out`, whose rows are contiguous, with the block of so many rows and columns.
     ///
     /// A number that is not finite is an error, which names its place. Reading takes 256 KiB of memory beside `out`, or, of

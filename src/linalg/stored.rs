@@ -132,6 +132,22 @@ impl Stored {
         Ok(())
     }
 
+    /// Has the system begin to read a block, where that is done past HDF5.
+    pub(super) fn read_ahead(&self, rows: Range<usize>, cols: Range<usize>) {
+        let Way::Plain(blocks) = &self.way else {
+            return;
+        };
+        for block in blocks {
+            let cols = common(&cols, &block.cols);
+            if cols.is_empty() {
+                continue;
+            }
+            for row in common(&rows, &block.rows) {
+                block.read_ahead(row, cols.start, self.cell.bytes(), cols.len());
+            }
+        }
+    }
+
     fn read_plain<T: Real>(
         &self,
         block: &Block,

@@ -9,9 +9,12 @@ use std::time::Duration;
 use super::exchange::{Agreed, Exchange, Picked, Work};
 use super::gathered::Gathered;
 use super::rule::Move;
+use super::saved;
 use crate::Result;
-use crate::comm::{BUCKET, Comm, block, cuts, tree_sum};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{BUCKET, Comm, agree, block, cuts, tree_sum};
 use crate::data::rows::RowSet;
+use crate::exchange::Votes;
 use crate::nn::Tally;
 
 /// All weights on every rank.
@@ -72,7 +75,7 @@ impl<'c, M: Move<W>, const W: usize> Dense<'c, M, W> {
     }
 
     /// Adds up over ranks; *collective*.
-    fn exchange(&mut self, tally: Tally) -> Tally {
+    fn exchange(&mut self, tally: Tally, votes: Votes) -> (Tally, Votes) {
         let comm = self.comm;
         match self.shards {
             Some(_) => comm.tree_sum(&mut self.grads),
@@ -82,14 +85,17 @@ impl<'c, M: Move<W>, const W: usize> Dense<'c, M, W> {
                 .for_each(|part| comm.sum(part)),
         }
         let mut loss = [tally.loss];
-        let mut counts = [tally.correct, tally.count];
+        let [stop, save, over, failed, asked] = votes.numbers();
+        let mut counts = [tally.correct, tally.count, stop, save, over, failed, asked];
         comm.sum(&mut loss);
         comm.sum(&mut counts);
-        Tally {
+        let [correct, count, votes @ ..] = counts;
+        let tally = Tally {
             loss: loss[0],
-            correct: counts[0],
-            count: counts[1],
-        }
+            correct,
+            count,
+        };
+        (tally, Votes::of(votes))
     }
 }
 
@@ -107,8 +113,8 @@ impl<M: Move<W>, const W: usize> Exchange for Dense<'_, M, W> {
         self.compute(work)
     }
 
-    fn agree(&mut self, _work: &Work, mine: Tally) -> Result<Agreed> {
-        let tally = self.exchange(mine);
+    fn agree(&mut self, work: &Work, mine: Tally) -> Result<Agreed> {
+        let (tally, votes) = self.exchange(mine, work.votes);
         let rule = self.rule;
         for (state, &grad) in self.states.iter_mut().zip(&self.grads) {
             // Features that no row of the step has stay as they are, as in the sparse exchanges.
@@ -122,6 +128,7 @@ impl<M: Move<W>, const W: usize> Exchange for Dense<'_, M, W> {
             wait: Duration::ZERO,
             // What no all-reduce can do without: every rank sends each of its values, and each sum, but for its own part.
             sent: 2 * bytes * (size - 1) / size,
+            votes,
         })
     }
 
@@ -144,6 +151,18 @@ impl<M: Move<W>, const W: usize> Exchange for Dense<'_, M, W> {
         weights.clear();
         weights.extend(self.states[mine].iter().map(|&state| rule.weight(state)));
         Ok(())
+    }
+
+    fn save(&mut self, _time: f32, to: &mut Snapshot) -> Result<()> {
+        let all = self.states.len();
+        let mine = block(all, self.comm.size(), self.comm.rank());
+        saved::room(to, mine.clone(), all).copy_from_slice(&self.states[mine]);
+        Ok(())
+    }
+
+    fn load(&mut self, from: &Checkpoint) -> Result<()> {
+        let all = 0..self.states.len();
+        agree(self.comm, saved::read(from, all, &mut self.states))
     }
 
     fn close(self: Box<Self>) -> Result<()> {

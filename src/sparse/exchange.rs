@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::logistic::ClassWeights;
+use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::data::rows::{Row, RowSet};
-use crate::exchange::Conduct;
+use crate::exchange::{Conduct, Votes};
 use crate::nn::Tally;
 use crate::{Error, Result};
 
@@ -49,6 +50,11 @@ pub trait Exchange {
     /// Replaces `weights` by those of this rank's block, as [`block`](crate::comm::block) divides all features and the bias
     /// behind them; *collective*, once every rank has left.
     fn weights(&mut self, weights: &mut Vec<f32>) -> Result<()>;
+    /// Copies what this rank gives to a checkpoint, when rates have summed up to `time`: its block of what is remembered of all
+    /// features and the bias.
+    fn save(&mut self, time: f32, to: &mut Snapshot) -> Result<()>;
+    /// Takes back what all ranks gave; *collective*, before the first step.
+    fn load(&mut self, from: &Checkpoint) -> Result<()>;
     /// Gives all memory back; *collective*.
     fn close(self: Box<Self>) -> Result<()>;
 }
@@ -75,6 +81,8 @@ pub struct Work<'a> {
     pub scale: f32,
     /// How much rows count.
     pub classes: ClassWeights,
+    /// What this rank says about the run.
+    pub votes: Votes,
 }
 
 /// What came of a step.
@@ -86,6 +94,8 @@ pub struct Agreed {
     pub wait: Duration,
     /// Bytes that this rank sent to others by messages in the whole step.
     pub sent: u64,
+    /// What ranks say about the run, of those that take the step together.
+    pub votes: Votes,
 }
 
 /// Rows of a set.

@@ -11,8 +11,10 @@ use super::exchange::{Agreed, Exchange, Picked, Work, no_number};
 use super::gathered::Gathered;
 use super::logistic::note;
 use super::rule::Move;
+use super::saved;
 use crate::Result;
-use crate::comm::{Comm, Window, block};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, Window, agree, block};
 use crate::data::rows::RowSet;
 use crate::exchange::{Clock, Conduct};
 use crate::nn::Tally;
@@ -167,6 +169,7 @@ impl<M: Move<W>, const W: usize> Exchange for Far<'_, M, W> {
             wait,
             // As much went there, with zeros, when the values were fetched.
             sent: 2 * sent,
+            ..Agreed::default()
         })
     }
 
@@ -207,6 +210,24 @@ impl<M: Move<W>, const W: usize> Exchange for Far<'_, M, W> {
         weights.extend(states.iter().map(|&state| self.rule.weight(state)));
         self.comm.barrier();
         Ok(())
+    }
+
+    fn save(&mut self, _time: f32, to: &mut Snapshot) -> Result<()> {
+        let all = self.features + 1;
+        let mine = block(all, self.comm.size(), self.comm.rank());
+        let states = saved::room::<W>(to, mine, all).as_flattened_mut();
+        self.window.get(self.comm.rank(), 0, states)
+    }
+
+    fn load(&mut self, from: &Checkpoint) -> Result<()> {
+        let mine = block(self.features + 1, self.comm.size(), self.comm.rank());
+        let mut states = vec![[0.0; W]; mine.len()];
+        agree(self.comm, saved::read(from, mine, &mut states))?;
+        // Nobody has added anything to the zeros there yet.
+        let mut sums = vec![0.0; states.len() * W];
+        self.window
+            .add(self.comm.rank(), 0, states.as_flattened(), &mut sums)?;
+        self.clock.go_on(from.manifest.step)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -106,8 +106,30 @@ impl HotFeatures {
     }
 
     /// The number of a feature among the hot ones, if it is one.
-    #[inline(always)]
     pub fn slot(&self, feature: u32) -> Option<usize> {
+        self.table().slot(feature)
+    }
+
+    /// What tells the number of a feature.
+    pub(super) fn table(&self) -> Table<'_> {
+        Table {
+            keys: &self.keys,
+            slots: &self.slots,
+        }
+    }
+}
+
+/// Tells the number of a feature; small enough to be kept in registers.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    keys: &'a [u32; PLACES],
+    slots: &'a [u16; PLACES],
+}
+
+impl Table<'_> {
+    /// The number of a feature among the hot ones, if it is one.
+    #[inline(always)]
+    pub(super) fn slot(self, feature: u32) -> Option<usize> {
         let at = place(feature);
         (self.keys[at] == feature).then(|| usize::from(self.slots[at]))
     }

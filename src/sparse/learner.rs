@@ -4,15 +4,18 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use super::exchange::{Exchange, Picked, Work};
 use super::logistic::ClassWeights;
 use super::order::Order;
 use super::quality::{Quality, Summary};
 use crate::board::{Board, Phase};
-use crate::comm::{Comm, block};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, agree, block};
 use crate::data::Steps;
 use crate::data::rows::RowSet;
-use crate::exchange::{Conduct, Spent};
+use crate::exchange::{Conduct, Spent, Votes};
 use crate::nn::Tally;
 use crate::optim::Schedule;
 use crate::train::{Inject, Moment, Times};
@@ -20,6 +23,25 @@ use crate::{Error, Result};
 
 /// Rows that are evaluated at once.
 const CHUNK: usize = 4096;
+
+/// A rank's own numbers in a checkpoint.
+#[derive(Serialize, Deserialize)]
+struct Note {
+    times: Times,
+    sent: u64,
+    progressive: Tally,
+    conduct: Conduct,
+}
+
+impl Note {
+    fn of(from: &Checkpoint, part: usize) -> Result<Self> {
+        let text = from.note(part)?;
+        serde_json::from_str(&text).map_err(|error| {
+            let problem = format!("the note of part {part} is not understood: {error}");
+            Error::file(from.path(), problem, "it was written by another phalanx")
+        })
+    }
+}
 
 /// Rows of a set that are evaluated.
 #[derive(Clone)]
@@ -44,6 +66,12 @@ pub struct Learner<'a> {
     pub board: Option<Rc<Board>>,
     /// Faults on demand.
     pub inject: Vec<Inject>,
+    /// What this rank says about the run in the next step, and what all said in the last one, where they hear each other.
+    pub votes: Votes,
+    /// See `votes`.
+    pub heard: Votes,
+    /// How this rank's updates were before the run was resumed.
+    past: Conduct,
     /// Steps claimed.
     claimed: u64,
     /// The sum of rates before a step.
@@ -80,6 +108,9 @@ impl<'a> Learner<'a> {
             conduct: Conduct::default(),
             board: None,
             inject: Vec::new(),
+            votes: Votes::default(),
+            heard: Votes::default(),
+            past: Conduct::default(),
             claimed: 0,
             summed: (0, 0.0),
             ahead: None,
@@ -147,6 +178,7 @@ impl<'a> Learner<'a> {
                 false => 1.0 / samples as f32,
             },
             classes: self.parts.classes,
+            votes: self.votes,
         };
         let picked = Instant::now();
         let waited = exchange.fetch(&work)?;
@@ -167,6 +199,7 @@ impl<'a> Learner<'a> {
         let compute = (picked - start) + (learnt - fetched);
         self.times.add(Duration::ZERO, compute, spent, tally.count);
         self.sent += agreed.sent;
+        self.heard = agreed.votes;
         Ok(agreed.tally)
     }
 
@@ -184,8 +217,80 @@ impl<'a> Learner<'a> {
             samples: rows.len(),
             scale: 1.0,
             classes: self.parts.classes,
+            votes: Votes::default(),
         };
         exchange.touch(&work)
+    }
+
+    /// How this rank's updates were among those of others, those before the run was resumed too.
+    pub fn conduct(&self, exchange: &dyn Exchange) -> Conduct {
+        let mut conduct = exchange.conduct();
+        conduct.merge(&self.past);
+        conduct
+    }
+
+    /// Copies what this rank gives to a checkpoint after `taken` steps; `progressive` is what it knows of the loss so far.
+    pub fn save(
+        &mut self,
+        exchange: &mut dyn Exchange,
+        (taken, progressive): (u64, Tally),
+        to: &mut Snapshot,
+    ) -> Result<()> {
+        let time = self.time(taken, exchange.is_together());
+        exchange.save(time as f32, to)?;
+        let note = Note {
+            times: self.times.now(),
+            sent: self.sent,
+            progressive,
+            conduct: self.conduct(exchange),
+        };
+        to.note = serde_json::to_string(&note).expect("plain values");
+        Ok(())
+    }
+
+    /// Goes on from a checkpoint; gives what ranks knew of the loss so far; *collective*.
+    pub fn go_on(
+        &mut self,
+        comm: &dyn Comm,
+        exchange: &mut dyn Exchange,
+        from: &Checkpoint,
+    ) -> Result<Tally> {
+        exchange.load(from)?;
+        let progressive = self.take_back(comm, exchange.is_together(), from);
+        agree(comm, progressive)
+    }
+
+    fn take_back(&mut self, comm: &dyn Comm, together: bool, from: &Checkpoint) -> Result<Tally> {
+        let (parts, step) = (from.manifest.parts.len(), from.manifest.step);
+        let (rank, size) = (comm.rank(), comm.size());
+        let mine = Note::of(from, rank.min(parts - 1))?;
+        self.claimed = match together {
+            true => step,
+            false => step / size as u64,
+        };
+        self.times = mine.times;
+        self.times.go_on();
+        let mut progressive = mine.progressive;
+        if parts == size {
+            self.sent = mine.sent;
+            self.past = mine.conduct;
+            return Ok(progressive);
+        }
+        // Other ranks than now: what they have seen and sent is still counted once, by those that there are.
+        let (mut sum, mut steps) = (Tally::default(), 0);
+        self.times.samples = 0;
+        for part in (rank..parts).step_by(size) {
+            let other = Note::of(from, part)?;
+            self.times.samples += other.times.samples;
+            self.sent += other.sent;
+            steps += other.times.steps;
+            sum = sum.plus(other.progressive);
+        }
+        if !together {
+            progressive = sum;
+            self.times.steps = steps;
+        }
+        Ok(progressive)
     }
 
     /// This rank's rows of `step`, and how many rows the step has.

@@ -1,13 +1,14 @@
 //! Wide sparse logistic regression: rows of features that are mostly zero, and a weight for each of millions.
 //!
 //! ```text
-//!  RowSet ─▶ Order ─▶ Picked rows ─▶ Exchange ─▶ weights ─▶ model/*.h5
+//!  RowSet ─▶ Order ─▶ Picked rows ─▶ Exchange ─▶ weights ─▶ model/*.h5, checkpoints/
 //!  (mapped)                           │  Near: one copy in shared memory, without locks; hot features in copies
 //!                                     │  Far: windows between nodes
 //!                                     │  Owners: in step, every weight with its owner, only what rows touch is sent
 //!                                     └  Dense: in step, all weights everywhere
 //! ```
 
+mod asked;
 mod dense;
 mod exchange;
 mod far;
@@ -22,6 +23,7 @@ mod order;
 mod owners;
 mod quality;
 mod rule;
+mod saved;
 mod served;
 mod training;
 
@@ -34,7 +36,7 @@ pub use order::{Order, Shuffle};
 pub use quality::{Auc, Calibration, Quality, Summary};
 pub use rule::{Move, Rule};
 pub use served::Served;
-pub use training::{Goal, Outcome, tally_of, train};
+pub use training::{Goal, Outcome, State, tally_of, train};
 
 use serde::Serialize;
 

@@ -1,33 +1,40 @@
 //! Asynchronous on one node: weights once in shared memory, read and written by every rank without locks, as in Hogwild!
 //! (Niu, Recht, Ré and Wright, 2011).
 //!
-//! Each row is learnt from at once. Its features' lines of memory are asked for some rows ahead. A plain load and a plain
-//! store make an update: of two at the same moment one may be lost, which rare features seldom meet. Features that are in many
-//! rows, and the bias, are moved in copies of each rank's own ([`Copies`]), which are added up exactly.
+//! Rows are learnt from one by one. A row's features' lines of memory are asked for some rows ahead, and its logit is computed
+//! while the row before is on its way through the exponential and the roots of its update: it does not know of that one update.
+//! The update itself is made to the features as they are then. A plain load and a plain store make it: of two at the same moment
+//! one may be lost, which rare features seldom meet. Features that are in many rows, and the bias, are moved in copies of each
+//! rank's own ([`Copies`]), which are added up exactly.
 //!
 //! Cost of a row: one line of memory for each feature that is neither hot nor in the cache; of a merge, 8·W bytes for each of
 //! up to 1024 hot features.
 
 use std::cell::Cell as Counter;
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
+use super::asked::{Asked, Asker, Places};
 use super::exchange::{Agreed, Exchange, Work, no_number, no_such_feature};
 use super::hot::{Copies, HotFeatures};
-use super::known::{FULL, Known, load, store, touch};
+use super::known::{Rules, load, store, touch};
 use super::logistic::{Noted, slope};
 use super::rule::Move;
+use super::saved;
 use crate::Result;
-use crate::backend::cpu::{Cell, Work as Wide, prefetch_line, wide};
-use crate::comm::{Comm, Shared, block};
-use crate::data::rows::{Row, RowSet};
+use crate::backend::cpu::{Cell, LANES, LaneWork, Lanes, in_lanes};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, Shared, agree, block};
+use crate::data::rows::RowSet;
 use crate::exchange::{Clock, Conduct};
 use crate::nn::Tally;
 use crate::train::readable;
 
 /// Rows that lie between asking for a row's features and learning from it.
 const AHEAD: usize = 8;
+/// Features that are asked for at once: half of those that are read and written meanwhile, which is done in two turns.
+const AT_ONCE: usize = LANES / 2;
 /// The most rows from one merge of copies to the next.
 const PERIOD: usize = 512;
 /// Merges of very hot copies for one of the others, which rows move that many times as seldom.
@@ -58,46 +65,17 @@ pub(super) struct Near<'c, M, const W: usize> {
     period: Counter<usize>,
 }
 
-/// Where features are kept.
-#[derive(Clone, Copy)]
-struct Places<'a, const W: usize> {
-    cold: &'a [Cell<W>],
-    /// The bias, and hot features behind it.
-    copies: &'a [Cell<W>],
-    hot: &'a HotFeatures,
-}
-
-impl<'a, const W: usize> Places<'a, W> {
-    /// Where a feature is kept, and whether that is a copy.
-    #[inline(always)]
-    fn cell(self, feature: u32) -> Option<(&'a Cell<W>, bool)> {
-        match self.hot.slot(feature) {
-            Some(slot) => Some((&self.copies[slot + 1], true)),
-            None => (self.cold.get(feature as usize)).map(|cell| (cell, false)),
-        }
-    }
-}
-
-/// A row whose features have been asked for.
-struct Asked<'a, const W: usize> {
-    row: Row<'a>,
-    /// Where they are, and behind them the spare one, up to a multiple of [`FULL`].
-    cells: Vec<&'a Cell<W>>,
-    /// Which of the cells are copies, where a rule tells these from others.
-    copied: Vec<bool>,
-}
-
-/// Learning from all rows of `work`, in order, compiled for the widest vectors that there are.
+/// Learning from all rows of `work`, in order, compiled for the vectors that there are.
 struct Learning<'a, 'c, M, const W: usize> {
     near: &'a Near<'c, M, W>,
     work: &'a Work<'a>,
     tally: &'a mut Result<Tally>,
 }
 
-impl<M: Move<W>, const W: usize> Wide for Learning<'_, '_, M, W> {
+impl<M: Move<W>, const W: usize> LaneWork for Learning<'_, '_, M, W> {
     #[inline(always)]
-    fn run(self) {
-        *self.tally = self.near.learn_all(self.work);
+    fn run(self, lanes: impl Lanes) {
+        *self.tally = self.near.learn_all(lanes, self.work);
     }
 }
 
@@ -108,12 +86,12 @@ struct Touching<'a, 'c, M, const W: usize> {
     work: &'a Work<'a>,
 }
 
-impl<M: Move<W>, const W: usize> Wide for Touching<'_, '_, M, W> {
+impl<M: Move<W>, const W: usize> LaneWork for Touching<'_, '_, M, W> {
     #[inline(always)]
-    fn run(self) {
+    fn run(self, lanes: impl Lanes) {
         // A row that cannot be learnt from is found when it is.
-        let _ = self.near.walk(self.work, |_, asked| {
-            touch(&asked.cells[..asked.row.indices.len()]);
+        let _ = self.near.walk(self.work, |_, [_, now], _| {
+            touch(lanes, &now.cells);
             Ok(())
         });
     }
@@ -205,117 +183,103 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         self.memory.of(0).as_chunks().0
     }
 
+    /// This rank's block of all features and the bias, and the cells of it in common memory, where the bias has none.
+    fn block(&self) -> (Range<usize>, &[Cell<W>]) {
+        let mine = block(self.features + 1, self.comm.size(), self.comm.rank());
+        let [start, end] = [mine.start, mine.end].map(|at| at.min(self.features));
+        let cold = &self.cold()[start..end];
+        (mine, cold)
+    }
+
+    /// The bias and the hot features that are in `range`, and their copies.
+    fn copied(&self, range: &Range<usize>) -> impl Iterator<Item = (usize, &Cell<W>)> {
+        let hot = self.hot.features().iter().map(|&feature| feature as usize);
+        let copied = std::iter::once(self.features).chain(hot);
+        let copied = copied.zip(self.copies.cells());
+        copied.filter(|(feature, _)| range.contains(feature))
+    }
+
     /// Where features are kept.
     #[inline(always)]
     fn places(&self) -> Places<'_, W> {
         Places {
             cold: self.cold(),
             copies: self.copies.cells(),
-            hot: &self.hot,
+            hot: self.hot.table(),
+            spare: &self.spare,
+            tells: M::TIME.is_some(),
         }
     }
 
-    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for.
+    /// Takes rows to `visit` one by one, with their numbers, some rows after their features were asked for; each with the row
+    /// before it, and with what asks for the features of another row, which is to be done in between. Behind the last row comes
+    /// one without features.
     #[inline(always)]
     fn walk<'a>(
         &'a self,
         work: &'a Work,
-        mut visit: impl FnMut(usize, &Asked<'a, W>) -> Result<()>,
+        mut visit: impl FnMut(usize, [&Asked<'a, W>; 2], &mut Asker<'a, '_, W>) -> Result<()>,
     ) -> Result<()> {
-        let mut rows = work.rows.iter(work.set);
-        let mut ring: Vec<Asked<W>> = Vec::with_capacity(AHEAD);
-        for number in 0..work.rows.len().min(AHEAD) {
-            let mut asked = Asked {
-                row: rows.next().expect("so many are there"),
-                cells: Vec::new(),
-                copied: Vec::new(),
-            };
-            self.ask(work, number, &mut asked)?;
-            ring.push(asked);
-        }
-        for number in 0..work.rows.len() {
-            let asked = &mut ring[number % AHEAD];
-            visit(number, asked)?;
-            if let Some(row) = rows.next() {
-                asked.row = row;
-                self.ask(work, number + AHEAD, asked)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks for the features of a row.
-    #[inline(always)]
-    fn ask<'a>(&'a self, work: &Work, number: usize, asked: &mut Asked<'a, W>) -> Result<()> {
-        let indices = asked.row.indices;
         let places = self.places();
-        asked.cells.clear();
-        asked
-            .cells
-            .resize(indices.len().next_multiple_of(FULL), &self.spare);
-        asked.copied.clear();
-        for (place, &feature) in asked.cells.iter_mut().zip(indices) {
-            let Some((cell, copied)) = places.cell(feature) else {
+        let mut rows = work.rows.iter(work.set);
+        let mut ring: [Asked<W>; AHEAD + 2] = std::array::from_fn(|_| Asked::nothing());
+        let refuse = |number: usize, bad: Option<u32>| match bad {
+            None => Ok(()),
+            Some(feature) => {
                 let row = work.rows.number(number);
-                return Err(no_such_feature(work.set, row, feature));
-            };
-            prefetch_line(cell);
-            *place = cell;
-            if M::TIME.is_some() {
-                asked.copied.push(copied);
+                Err(no_such_feature(work.set, row, feature))
             }
+        };
+        for (number, asked) in ring[..AHEAD].iter_mut().enumerate() {
+            refuse(number, Asker::new(places, asked, rows.next()).rest())?;
+        }
+        for number in 0..=work.rows.len() {
+            let three = [number + AHEAD + 1, number, number + AHEAD];
+            let three = three.map(|number| number % (AHEAD + 2));
+            let [before, now, later] = ring.get_disjoint_mut(three).expect("they are three");
+            let mut asker = Asker::new(places, later, rows.next());
+            visit(number, [before, now], &mut asker)?;
+            refuse(number + AHEAD, asker.rest())?;
         }
         Ok(())
     }
 
     /// Learns from all rows of `work`, in order.
     #[inline(always)]
-    fn learn_all(&self, work: &Work) -> Result<Tally> {
+    fn learn_all(&self, lanes: impl Lanes, work: &Work) -> Result<Tally> {
         let (mut tally, mut noted) = (Tally::default(), Noted::default());
-        let (mut known, several) = (Known::new(), self.comm.size() > 1);
-        self.walk(work, |number, asked| {
-            let logit = self.learn(work, asked, &mut known);
-            if !logit.is_finite() {
-                return Err(no_number(work, work.rows.number(number), logit));
+        let several = self.comm.size() > 1;
+        let rules = Rules {
+            common: self.rule,
+            own: self.own_rule(),
+        };
+        let bias = &self.copies.cells()[0];
+        let mut waiting = None;
+        self.walk(work, |number, [before, now], asker| {
+            let offset = rules.own.weight(load(bias));
+            let logit = offset + rules.logit(lanes, now, || asker.some(AT_ONCE));
+            if let Some(logit) = waiting.replace(logit) {
+                let label = before.row.label;
+                let slope = work.classes.of(label) * slope(logit, label);
+                let both = (slope, self.own_time);
+                rules.learn(lanes, before, both, || asker.some(AT_ONCE));
+                let state = load(bias);
+                store(bias, rules.own.moved(state, rules.own.weight(state), slope));
+                noted.add(logit, label, &mut tally);
+                if several && number % AHEAD == 0 {
+                    self.merge(AHEAD);
+                }
             }
-            noted.add(logit, asked.row.label, &mut tally);
-            if several && (number + 1) % AHEAD == 0 {
-                self.merge(AHEAD);
+            match logit.is_finite() || number == work.rows.len() {
+                true => Ok(()),
+                false => Err(no_number(work, work.rows.number(number), logit)),
             }
-            Ok(())
         })?;
         noted.count(&mut tally);
         if several {
             self.merge(work.rows.len() % AHEAD);
         }
         Ok(tally)
-    }
-
-    /// Learns from a row unless its logit, which it gives, is no finite number.
-    #[inline(always)]
-    fn learn(&self, work: &Work, asked: &Asked<W>, known: &mut Known<W>) -> f32 {
-        let (rule, own) = (self.rule, self.own_rule());
-        let bias = &self.copies.cells()[0];
-        let (row, cells) = (asked.row, &asked.cells[..]);
-        let offset = own.weight(load(bias));
-        let mut logit = offset + known.load(rule, cells, (row.values, row.indices.len()));
-        // A pull to zero has another time for copies.
-        let copies = asked.copied.iter().enumerate();
-        let copies = copies.filter(|(_, copied)| **copied);
-        for (at, _) in copies.clone() {
-            logit += known.replace(at, own.weight(load(cells[at])));
-        }
-        if !logit.is_finite() {
-            return logit;
-        }
-        let slope = work.classes.of(row.label) * slope(logit, row.label);
-        known.store(rule, cells, slope);
-        for (at, _) in copies {
-            let time = M::TIME.expect("only such rules tell copies from others");
-            cells[at][time].store(self.own_time.to_bits(), Ordering::Relaxed);
-        }
-        store(bias, own.moved(load(bias), offset, slope));
-        logit
     }
 
     /// Adds copies up where that is due, after so many more `rows`.
@@ -361,7 +325,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     fn learn(&mut self, work: &Work) -> Result<Tally> {
         self.rule = self.rule.at(work.lr, work.time);
         let mut tally = Ok(Tally::default());
-        wide(Learning {
+        in_lanes(Learning {
             near: self,
             work,
             tally: &mut tally,
@@ -371,7 +335,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     }
 
     fn touch(&mut self, work: &Work) -> bool {
-        wide(Touching { near: self, work });
+        in_lanes(Touching { near: self, work });
         true
     }
 
@@ -382,7 +346,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         Ok(Agreed {
             tally,
             wait,
-            sent: 0,
+            ..Agreed::default()
         })
     }
 
@@ -432,20 +396,61 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
         self.comm.barrier();
         self.copies.merge_all();
         let (rule, own) = (self.rule, self.own_rule());
-        let (size, rank) = (self.comm.size(), self.comm.rank());
-        let mine = block(self.features + 1, size, rank);
-        let cold = &self.cold()[mine.start..mine.end.min(self.features)];
+        let (mine, cold) = self.block();
         weights.clear();
         weights.extend(cold.iter().map(|cell| rule.weight(load(cell))));
         weights.resize(mine.len(), 0.0);
-        let hot = self.hot.features().iter().map(|&feature| feature as usize);
-        let copied = std::iter::once(self.features)
-            .chain(hot)
-            .zip(self.copies.cells());
-        for (feature, cell) in copied.filter(|(feature, _)| mine.contains(feature)) {
+        for (feature, cell) in self.copied(&mine) {
             weights[feature - mine.start] = own.weight(load(cell));
         }
         Ok(())
+    }
+
+    fn save(&mut self, time: f32, to: &mut Snapshot) -> Result<()> {
+        self.copies.merge_all();
+        let own = self.own_rule();
+        let (mine, cold) = self.block();
+        let states = saved::room(to, mine.clone(), self.features + 1);
+        let both = states.iter_mut().zip(cold);
+        both.for_each(|(state, cell)| *state = load(cell));
+        for (feature, cell) in self.copied(&mine) {
+            let mut state = load(cell);
+            if let Some(at) = M::TIME {
+                // Brought up to date by this rank's own time, and from now on by that of all.
+                state = own.moved(state, own.weight(state), 0.0);
+                state[at] = time;
+            }
+            states[feature - mine.start] = state;
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, from: &Checkpoint) -> Result<()> {
+        let comm = self.comm;
+        let (mine, cold) = self.block();
+        let mut states = vec![[0.0; W]; mine.len()];
+        agree(comm, saved::read(from, mine.clone(), &mut states))?;
+        cold.iter()
+            .zip(&states)
+            .for_each(|(cell, &state)| store(cell, state));
+        comm.barrier();
+        // One rank brings the copies, and the others take them over: the one that has read the bias.
+        if mine.contains(&self.features) {
+            let bias = states[self.features - mine.start];
+            for (feature, cell) in self.copied(&(0..self.features + 1)) {
+                let cold = self.cold().get(feature);
+                let mut state = cold.map_or(bias, load);
+                if let Some(at) = M::TIME {
+                    // Its own time begins at zero.
+                    state[at] = 0.0;
+                }
+                store(cell, state);
+            }
+            self.copies.merge_all();
+        }
+        comm.barrier();
+        self.copies.merge_all();
+        self.clock.go_on(from.manifest.step)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! Cost of a step, of u different features in a rank's rows and P ranks: one message to each owner with u gradients and the
 //! u' numbers of the features of the next step, and one back with u' weights; 12·u bytes there and back in all, whatever the size of
-//! the model and the number of ranks, and 24 bytes for the tally to each. A third, of 8 bytes, says how long the first is.
+//! the model and the number of ranks, and 28 bytes for the tally and what it says about the run to each. A third, of 8 bytes, says how long the first is.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -10,13 +10,16 @@ use std::time::Duration;
 use super::exchange::{Agreed, Exchange, Picked, Work};
 use super::gathered::{Gathered, sort};
 use super::rule::Move;
+use super::saved;
 use crate::Result;
-use crate::comm::{Comm, block, cuts, tree_sum};
+use crate::checkpoint::{Checkpoint, Snapshot};
+use crate::comm::{Comm, agree, block, cuts, tree_sum};
 use crate::data::rows::RowSet;
+use crate::exchange::Votes;
 use crate::nn::Tally;
 
-/// Words of a tally.
-const TALLY: usize = 6;
+/// Words of a tally, and of what a rank says about the run.
+const TALLY: usize = 7;
 
 /// Weights divided over all ranks.
 pub(super) struct Owners<'c, M, const W: usize> {
@@ -144,7 +147,7 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
     }
 
     /// Sends gradients and the next features to their owners; gives the tally of all ranks; *collective*.
-    fn send(&mut self, tally: Tally, next: bool) -> Tally {
+    fn send(&mut self, (tally, votes): (Tally, Votes), next: bool) -> (Tally, Votes) {
         let mut ahead = vec![0; self.comm.size()];
         if next {
             ahead = self.ahead.features.owned(self.comm, self.features);
@@ -162,7 +165,7 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
         for (&count, &asked) in self.now.counts.iter().zip(&ahead) {
             let (mine, others) = grads.split_at(count as usize);
             grads = others;
-            self.words.extend(tally_words(tally));
+            self.words.extend(tally_words(tally, votes));
             self.words.extend(mine.iter().map(|grad| grad.to_bits()));
             let (mine, others) = ids.split_at(asked as usize);
             ids = others;
@@ -174,8 +177,8 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
     }
 
     /// Takes what others have sent apart: gradients become steps of their features.
-    fn receive(&mut self) -> Tally {
-        let mut total = Tally::default();
+    fn receive(&mut self) -> (Tally, Votes) {
+        let (mut total, mut votes) = (Tally::default(), [0; 5]);
         let mut words = &self.got[..];
         self.keys.clear();
         self.ahead.theirs.clear();
@@ -186,6 +189,8 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
             let (count, ahead) = (self.now.from[rank] as usize, self.ahead.from[rank] as usize);
             let (tally, rest) = words.split_at(TALLY);
             total = total.plus(tally_of(tally));
+            let said = votes.iter_mut().zip(votes_of(tally));
+            said.for_each(|(sum, vote)| *sum += vote);
             let (mine, rest) = rest.split_at(count);
             let (asked, rest) = rest.split_at(ahead);
             words = rest;
@@ -202,7 +207,7 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
         sort(&mut self.keys, &mut spare, self.features as u32);
         self.apply(&grads);
         self.spare = grads;
-        total
+        (total, Votes::of(votes))
     }
 
     /// Adds up the gradients of each feature, in an order that ranks give, and moves it.
@@ -235,10 +240,20 @@ impl<'c, M: Move<W>, const W: usize> Owners<'c, M, W> {
     }
 }
 
-fn tally_words(tally: Tally) -> [u32; TALLY] {
+fn tally_words(tally: Tally, votes: Votes) -> [u32; TALLY] {
     let numbers = [tally.loss.to_bits(), tally.correct, tally.count];
     let halves = numbers.map(|number| [number as u32, (number >> 32) as u32]);
-    std::array::from_fn(|i| halves[i / 2][i % 2])
+    // A rank has one vote for each.
+    let votes = votes.numbers().into_iter().enumerate();
+    let votes = votes.fold(0, |all, (i, vote)| all | (vote as u32) << i);
+    std::array::from_fn(|i| match i {
+        6 => votes,
+        i => halves[i / 2][i % 2],
+    })
+}
+
+fn votes_of(words: &[u32]) -> [u64; 5] {
+    std::array::from_fn(|i| u64::from(words[TALLY - 1] >> i & 1))
 }
 
 fn tally_of(words: &[u32]) -> Tally {
@@ -276,7 +291,7 @@ impl<M: Move<W>, const W: usize> Exchange for Owners<'_, M, W> {
     }
 
     fn agree(&mut self, work: &Work, mine: Tally) -> Result<Agreed> {
-        let tally = self.send(mine, work.next.is_some());
+        let (tally, votes) = self.send((mine, work.votes), work.next.is_some());
         if work.next.is_some() {
             self.rule = self.rule.at_time(work.time_after);
             self.answer();
@@ -285,6 +300,7 @@ impl<M: Move<W>, const W: usize> Exchange for Owners<'_, M, W> {
             tally,
             wait: Duration::ZERO,
             sent: self.sent,
+            votes,
         })
     }
 
@@ -309,6 +325,16 @@ impl<M: Move<W>, const W: usize> Exchange for Owners<'_, M, W> {
         weights.clear();
         weights.extend(self.states.iter().map(|&state| rule.weight(state)));
         Ok(())
+    }
+
+    fn save(&mut self, _time: f32, to: &mut Snapshot) -> Result<()> {
+        saved::room(to, self.mine.clone(), self.features + 1).copy_from_slice(&self.states);
+        Ok(())
+    }
+
+    fn load(&mut self, from: &Checkpoint) -> Result<()> {
+        let read = saved::read(from, self.mine.clone(), &mut self.states);
+        agree(self.comm, read)
     }
 
     fn close(self: Box<Self>) -> Result<()> {

@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::backend::cpu::{LANES, Lanes};
+
 /// How weights are learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "name", rename_all = "lowercase")]
@@ -77,6 +79,38 @@ pub trait Move<const W: usize>: Copy + 'static {
     fn weight(self, state: [f32; W]) -> f32;
     /// A feature behind a step along `gradient`, where `weight` is what [`weight`](Self::weight) gives.
     fn moved(self, state: [f32; W], weight: f32, gradient: f32) -> [f32; W];
+
+    /// As `weight`, of several features: what was remembered of them, float by float.
+    #[inline(always)]
+    fn weights<L: Lanes>(self, lanes: L, states: [L::Floats; W]) -> L::Floats {
+        let states = states.map(|floats| lanes.each(floats));
+        let mut weights = [0.0; LANES];
+        for i in 0..LANES {
+            weights[i] = self.weight(states.map(|floats| floats[i]));
+        }
+        lanes.of(weights)
+    }
+
+    /// As `moved`, of several features; the same bits.
+    #[inline(always)]
+    fn moves<L: Lanes>(
+        self,
+        lanes: L,
+        states: [L::Floats; W],
+        (weights, gradients): (L::Floats, L::Floats),
+    ) -> [L::Floats; W] {
+        let states = states.map(|floats| lanes.each(floats));
+        let (weights, gradients) = (lanes.each(weights), lanes.each(gradients));
+        let mut moved = [[0.0; LANES]; W];
+        for i in 0..LANES {
+            let state = states.map(|floats| floats[i]);
+            let state = self.moved(state, weights[i], gradients[i]);
+            for j in 0..W {
+                moved[j][i] = state[j];
+            }
+        }
+        moved.map(|floats| lanes.of(floats))
+    }
 }
 
 /// Stochastic gradient descent: the weight.
@@ -98,6 +132,21 @@ impl Move<1> for Sgd {
     #[inline(always)]
     fn moved(self, [now]: [f32; 1], _weight: f32, gradient: f32) -> [f32; 1] {
         [now - self.lr * gradient]
+    }
+
+    #[inline(always)]
+    fn weights<L: Lanes>(self, _lanes: L, [weights]: [L::Floats; 1]) -> L::Floats {
+        weights
+    }
+
+    #[inline(always)]
+    fn moves<L: Lanes>(
+        self,
+        lanes: L,
+        [now]: [L::Floats; 1],
+        (_weights, gradients): (L::Floats, L::Floats),
+    ) -> [L::Floats; 1] {
+        [lanes.sub(now, lanes.mul(lanes.splat(self.lr), gradients))]
     }
 }
 
@@ -205,6 +254,24 @@ impl Move<2> for Adagrad {
         let (weight, squares) = adapted(self.lr, now, squares, gradient);
         [weight, squares]
     }
+
+    #[inline(always)]
+    fn weights<L: Lanes>(self, _lanes: L, [weights, _]: [L::Floats; 2]) -> L::Floats {
+        weights
+    }
+
+    #[inline(always)]
+    fn moves<L: Lanes>(
+        self,
+        lanes: L,
+        [now, squares]: [L::Floats; 2],
+        (_weights, gradients): (L::Floats, L::Floats),
+    ) -> [L::Floats; 2] {
+        let squares = lanes.add(squares, lanes.mul(gradients, gradients));
+        let root = lanes.sqrt(lanes.add(squares, lanes.splat(TINY)));
+        let step = lanes.mul(lanes.div(lanes.splat(self.lr), root), gradients);
+        [lanes.sub(now, step), squares]
+    }
 }
 
 /// AdaGrad with a pull to zero: the weight, the sum of squared gradients, when the weight was brought up to date, and a
@@ -292,6 +359,7 @@ impl Move<2> for Ftrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::cpu::{LaneWork, in_lanes, with_each_set};
 
     #[test]
     fn a_pull_in_many_stretches_equals_one_long_pull() {
@@ -333,6 +401,43 @@ mod tests {
             n += gradient * gradient;
             state = rule.moved(state, got, gradient as f32);
         }
+    }
+
+    /// Every rule in lanes, against itself one by one.
+    struct Both<M, const W: usize>(M);
+
+    impl<M: Move<W>, const W: usize> LaneWork for Both<M, W> {
+        #[inline(always)]
+        fn run(self, lanes: impl Lanes) {
+            let float = |j: usize, i: usize| [0.3, 1.7, 0.2, 0.0][j] * (i as f32 - 3.0);
+            let states: [[f32; LANES]; W] = std::array::from_fn(|j| {
+                std::array::from_fn(|i| float(j, i).abs() - j as f32 * 0.1)
+            });
+            let gradients = std::array::from_fn(|i| 0.4 - 0.1 * i as f32);
+            let given = states.map(|floats| lanes.of(floats.map(f32::abs)));
+            let weights = self.0.weights(lanes, given);
+            let both = (weights, lanes.of(gradients));
+            let moved = self.0.moves(lanes, given, both);
+            let moved = moved.map(|floats| lanes.each(floats));
+            for i in 0..LANES {
+                let state = states.map(|floats| floats[i].abs());
+                let weight = self.0.weight(state);
+                assert_eq!(lanes.each(weights)[i], weight);
+                let expected = self.0.moved(state, weight, gradients[i]);
+                assert_eq!(moved.map(|floats| floats[i]), expected, "lane {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn rules_in_lanes_give_the_bits_of_rules_one_by_one() {
+        with_each_set(|_| {
+            in_lanes(Both(Sgd::default().at(0.3, 0.0)));
+            in_lanes(Both(Adagrad::default().at(0.3, 0.0)));
+            in_lanes(Both(PulledSgd::new(Pull::new(0.1, 0.2)).at(0.3, 2.0)));
+            in_lanes(Both(PulledAdagrad::new(Pull::new(0.1, 0.2)).at(0.3, 2.0)));
+            in_lanes(Both(Ftrl::new(1.0, 0.1, 0.2).at(0.3, 0.0)));
+        });
     }
 
     #[test]

@@ -25,15 +25,17 @@ pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
 pub use run_folder::{MODEL, RunFolder, UPDATES};
-pub use saver::{Running, Saver, Terms};
+pub use saver::{Meeting, Running, Saver, Terms};
 pub use trainer::{Common, OnNan, Parts, Reduce, Trainer, checksum};
+
+use serde_json::Value;
 
 use crate::Result;
 use crate::board::Phase;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{Comm, agree};
 use crate::data::{Dataset, Steps};
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Votes};
 use crate::nn::Tally;
 
 /// Which set is looked at while training goes on.
@@ -144,8 +146,8 @@ pub fn train(
         trainer.votes = saver.votes();
         let tally = trainer.step(&mut *exchange, step)?;
         course.look(&mut *exchange, trainer, goal, journal, (step, tally))?;
-        let run = running(&mut *exchange, trainer, &course, journal);
-        stopped = !course.is_met() && saver.turn(step, run)?;
+        let mut run = dense(&mut *exchange, trainer, &course, journal);
+        stopped = !course.is_met() && saver.turn(step, &mut run)?;
         if stopped || course.is_met() {
             trainer.turn(Phase::Exchange);
             exchange.finish()?;
@@ -154,8 +156,8 @@ pub fn train(
     }
     exchange.leave()?;
     course.outcome.stopped = saver.is_stopped(stopped);
-    let run = running(&mut *exchange, trainer, &course, journal);
-    saver.last(course.outcome.stopped, run)?;
+    let mut run = dense(&mut *exchange, trainer, &course, journal);
+    saver.last(course.outcome.stopped, &mut run)?;
     if course.outcome.stopped {
         trainer.settle(comm, exchange)?;
         return Ok(course.outcome);
@@ -165,17 +167,63 @@ pub fn train(
     Ok(outcome)
 }
 
-fn running<'a>(
+/// What a run is made of while it runs.
+struct Dense<'a> {
     exchange: &'a mut dyn Exchange,
     trainer: &'a mut Trainer,
     course: &'a Course,
     journal: &'a Journal,
-) -> Running<'a> {
-    Running {
+}
+
+fn dense<'a>(
+    exchange: &'a mut dyn Exchange,
+    trainer: &'a mut Trainer,
+    course: &'a Course,
+    journal: &'a Journal,
+) -> Dense<'a> {
+    Dense {
         exchange,
         trainer,
         course,
         journal,
+    }
+}
+
+impl Running for Dense<'_> {
+    fn kind(&self) -> &'static str {
+        "dense"
+    }
+
+    fn steps(&self) -> &Steps {
+        self.trainer.steps()
+    }
+
+    fn heard(&self) -> Votes {
+        self.trainer.heard
+    }
+
+    fn taken(&self) -> u64 {
+        self.course.outcome.steps
+    }
+
+    fn reached(&self, step: u64) -> u64 {
+        self.exchange.reached(step)
+    }
+
+    fn score(&self) -> Option<f64> {
+        self.course.score()
+    }
+
+    fn state(&self) -> Value {
+        let state = self.course.state(self.trainer, self.journal);
+        serde_json::to_value(state).expect("plain values")
+    }
+
+    fn save(&mut self, comm: &dyn Comm, to: &mut Snapshot) -> Result<()> {
+        let team = self.exchange.team().size();
+        self.trainer.save(self.exchange, to)?;
+        self.course.save(comm, team, to);
+        Ok(())
     }
 }
 

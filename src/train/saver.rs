@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{Course, Every, Journal, Trainer};
+use super::Every;
 use crate::board::{Board, Phase};
 use crate::checkpoint::{Keeper, Kept, Manifest, Snapshot, When};
 use crate::comm::{Comm, Counters};
 use crate::data::Steps;
-use crate::exchange::{Exchange, Kind, Votes};
+use crate::exchange::Votes;
 use crate::{Result, interrupt};
 
 /// Counters of ranks that go their own ways: checkpoints asked for, the step of the last, ranks that want to stop, parts that
@@ -39,16 +39,35 @@ pub struct Terms {
     pub choices: Value,
 }
 
-/// What a run is made of while it runs.
-pub struct Running<'a> {
-    /// How ranks agree.
-    pub exchange: &'a mut dyn Exchange,
-    /// What takes the steps.
-    pub trainer: &'a mut Trainer,
-    /// How far it has come.
-    pub course: &'a Course,
-    /// What it has told.
-    pub journal: &'a Journal,
+/// A run that checkpoints are written of while it goes on.
+pub trait Running {
+    /// What trains: `dense` or `sparse`.
+    fn kind(&self) -> &'static str;
+    /// How its samples are cut into steps.
+    fn steps(&self) -> &Steps;
+    /// What ranks said in the last step, where they hear each other.
+    fn heard(&self) -> Votes;
+    /// Steps that this rank knows to be taken.
+    fn taken(&self) -> u64;
+    /// How many steps all ranks have taken when this one has taken `step`.
+    fn reached(&self, step: u64) -> u64 {
+        step + 1
+    }
+    /// How good the model was when it was last looked at, less being better.
+    fn score(&self) -> Option<f64>;
+    /// Small numbers that all ranks have in common.
+    fn state(&self) -> Value;
+    /// Copies what this rank gives.
+    fn save(&mut self, comm: &dyn Comm, to: &mut Snapshot) -> Result<()>;
+}
+
+/// How the ranks of a run meet.
+#[derive(Clone, Copy, Debug)]
+pub struct Meeting {
+    /// Whether they hear each other's votes in every step.
+    pub hears: bool,
+    /// Whether they come to the end of the run at different steps, and still meet until the exchange has ended.
+    pub apart: bool,
 }
 
 /// One rank's side of it.
@@ -85,8 +104,8 @@ impl<'c> Saver<'c> {
     }
 
     /// Writes by `keeper`; ranks that do not hear each other's votes get counters; *collective*.
-    pub fn new(comm: &'c dyn Comm, keeper: Keeper, terms: Terms, kind: Kind) -> Result<Self> {
-        let counters = (!kind.hears_votes()).then(|| comm.counters(5));
+    pub fn new(comm: &'c dyn Comm, keeper: Keeper, terms: Terms, ranks: Meeting) -> Result<Self> {
+        let counters = (!ranks.hears).then(|| comm.counters(5));
         let counters = counters.transpose()?;
         Ok(Self(Some(Inner {
             comm,
@@ -94,7 +113,7 @@ impl<'c> Saver<'c> {
             terms,
             board: None,
             counters,
-            apart: matches!(kind, Kind::Local(_)),
+            apart: ranks.apart,
             due: 0,
             wanted: false,
             last: Instant::now(),
@@ -132,7 +151,7 @@ impl<'c> Saver<'c> {
     }
 
     /// After `step`: begins and concludes checkpoints. Tells whether the run is to stop here.
-    pub fn turn(&mut self, step: u64, run: Running) -> Result<bool> {
+    pub fn turn(&mut self, step: u64, run: &mut dyn Running) -> Result<bool> {
         match &mut self.0 {
             None => Ok(false),
             Some(inner) if inner.counters.is_some() => inner.turn_alone(step, run),
@@ -151,17 +170,17 @@ impl<'c> Saver<'c> {
     }
 
     /// Writes the last checkpoint of a run that was `stopped`, which must not fail, or has come to its end; *collective*.
-    pub fn last(&mut self, stopped: bool, run: Running) -> Result<()> {
+    pub fn last(&mut self, stopped: bool, run: &mut dyn Running) -> Result<()> {
         let Some(inner) = self.0.as_mut().filter(|inner| stopped || !inner.apart) else {
             return Ok(());
         };
         let mut show = showing(inner.board.clone());
         inner.keeper.finish(inner.comm, &mut show);
-        let mut step = [run.course.outcome.steps];
+        let mut step = [run.taken()];
         if inner.counters.is_some() {
             inner.comm.max(&mut step);
         } else if let Some(last) = step[0].checked_sub(1) {
-            step[0] = run.exchange.reached(last);
+            step[0] = run.reached(last);
         }
         // What is there already is left alone: nothing takes the place of a whole checkpoint but for a reason.
         let newest = inner.keeper.kept().newest.or(inner.from);
@@ -170,11 +189,11 @@ impl<'c> Saver<'c> {
         if there[0] > 0 || (!stopped && inner.terms.every.is_none()) {
             return Ok(());
         }
-        let manifest = inner.manifest(step[0], &run);
+        let manifest = inner.manifest(step[0], run);
         let comm = inner.comm;
         let written = inner
             .keeper
-            .write(comm, manifest, |to| fill(comm, run, to), &mut show);
+            .write(comm, manifest, |to| run.save(comm, to), &mut show);
         match stopped {
             true => written,
             // The run has ended well without it, and the warning has been told.
@@ -226,16 +245,16 @@ impl<'c> Saver<'c> {
 }
 
 impl Inner<'_> {
-    fn turn_together(&mut self, step: u64, run: Running) -> Result<bool> {
-        let (heard, ranks) = (run.trainer.heard, self.comm.size() as u64);
+    fn turn_together(&mut self, step: u64, run: &mut dyn Running) -> Result<bool> {
+        let (heard, ranks) = (run.heard(), self.comm.size() as u64);
         if heard.asked < ranks {
             return Ok(false);
         }
         if self.keeper.pending().is_some() && heard.over == ranks {
             self.keeper.conclude(heard.failed == 0);
         }
-        let reached = run.exchange.reached(step);
-        let count = self.count(reached, run.trainer.steps());
+        let reached = run.reached(step);
+        let count = self.count(reached, run.steps());
         self.wanted |= heard.save > 0 || count > self.due;
         self.due = count;
         if heard.stop > 0 {
@@ -247,7 +266,7 @@ impl Inner<'_> {
         Ok(false)
     }
 
-    fn turn_alone(&mut self, step: u64, run: Running) -> Result<bool> {
+    fn turn_alone(&mut self, step: u64, run: &mut dyn Running) -> Result<bool> {
         let counters = self
             .counters
             .as_ref()
@@ -280,7 +299,7 @@ impl Inner<'_> {
             self.keeper.conclude(counts[FAILED] == self.failures);
             self.failures = counts[FAILED];
         }
-        let count = self.count(step + 1, run.trainer.steps());
+        let count = self.count(step + 1, run.steps());
         self.wanted |= self.is_late() || count > self.due;
         self.due = self.due.max(count);
         if self.wanted && self.keeper.pending().is_none() {
@@ -292,24 +311,23 @@ impl Inner<'_> {
         Ok(false)
     }
 
-    fn begin(&mut self, step: u64, run: Running) -> Result<()> {
+    fn begin(&mut self, step: u64, run: &mut dyn Running) -> Result<()> {
         self.wanted = false;
         self.last = Instant::now();
         self.served += 1;
         self.told = false;
-        let manifest = self.manifest(step, &run);
+        let manifest = self.manifest(step, run);
         let comm = self.comm;
-        self.keeper.begin(manifest, |to| fill(comm, run, to))
+        self.keeper.begin(manifest, |to| run.save(comm, to))
     }
 
-    fn manifest(&self, step: u64, run: &Running) -> Manifest {
-        let state = run.course.state(run.trainer, run.journal);
+    fn manifest(&self, step: u64, run: &dyn Running) -> Manifest {
         Manifest {
             step,
-            kind: "dense".into(),
-            score: run.course.score(),
+            kind: run.kind().into(),
+            score: run.score(),
             facts: self.terms.facts.clone(),
-            state: json!({"run": state, "choices": self.terms.choices}),
+            state: json!({"run": run.state(), "choices": self.terms.choices}),
             parts: Vec::new(),
         }
     }
@@ -341,14 +359,6 @@ impl Inner<'_> {
         let until = self.terms.until.filter(|_| self.comm.rank() == 0);
         until.is_some_and(|until| until.saturating_duration_since(Instant::now()) == Duration::ZERO)
     }
-}
-
-/// Copies what a rank gives to a checkpoint.
-fn fill(comm: &dyn Comm, run: Running, to: &mut Snapshot) -> Result<()> {
-    let team = run.exchange.team().size();
-    run.trainer.save(run.exchange, to)?;
-    run.course.save(comm, team, to);
-    Ok(())
 }
 
 /// Shows on the board that a checkpoint makes its way.

@@ -15,6 +15,19 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
 }
 
+/// Has rank 0 make what is not at `path` yet; *collective*.
+fn make_once(comm: &dyn Comm, path: &Path, make: impl FnOnce(&Path) -> Result<()>) {
+    let made = match comm.rank() {
+        0 if !path.exists() => match make(path) {
+            // Another test has made the same meanwhile, and reads it: it must not be replaced.
+            Err(_) if path.exists() => Ok(()),
+            made => made,
+        },
+        _ => Ok(()),
+    };
+    agree(comm, made).unwrap();
+}
+
 /// Drawn digits, the same for every rank; *collective*.
 pub fn digits(comm: &dyn Comm, samples: usize) -> Arc<Dataset> {
     let path = folder().join(format!("digits-{samples}.h5"));
@@ -23,13 +36,11 @@ pub fn digits(comm: &dyn Comm, samples: usize) -> Arc<Dataset> {
         seed: 5,
         first: 0,
         shards: 1,
-        force: true,
+        force: false,
     };
-    let made = match comm.rank() {
-        0 if !path.exists() => make(Kind::Digits { side: 28 }, amount, &path),
-        _ => Ok(()),
-    };
-    agree(comm, made).unwrap();
+    make_once(comm, &path, |path| {
+        make(Kind::Digits { side: 28 }, amount, path)
+    });
     Arc::new(agree(comm, Dataset::open(&path)).unwrap())
 }
 
@@ -40,11 +51,7 @@ pub const FEATURES: usize = 10_000;
 /// same for every rank; *collective*.
 pub fn rows(comm: &dyn Comm, count: usize) -> Arc<RowSet> {
     let path = folder().join(format!("rows-{count}"));
-    let made = match comm.rank() {
-        0 if !path.exists() => make_rows(&path, count),
-        _ => Ok(()),
-    };
-    agree(comm, made).unwrap();
+    make_once(comm, &path, |path| make_rows(path, count));
     Arc::new(agree(comm, RowSet::open(&path)).unwrap())
 }
 
@@ -56,7 +63,7 @@ fn make_rows(path: &Path, count: usize) -> Result<()> {
         best_loss: None,
     };
     let mut stream = Stream::new(&[77]);
-    let staged = SetFolder::create(path, true)?;
+    let staged = SetFolder::create(path, false)?;
     for shard in 0..3 {
         let mut block = Block::default();
         for _ in 0..count / 3 + usize::from(shard < count % 3) {

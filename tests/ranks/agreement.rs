@@ -144,7 +144,7 @@ fn bounded() {
 
 fn backup() {
     let folder = folder();
-    let words = "train softmax train.h5 --test test.h5 --epochs 10 --batch 20 --aggregate 2-of-3 --inject slow:2:30 --out run";
+    let words = "train softmax train.h5 --test test.h5 --epochs 10 --batch 20 --aggregate 2-of-3 --inject slow:2:300 --out run";
     let printed = job(3, folder.path(), words);
     assert!(printed.contains("came too late"), "{printed}");
     let ranks = csv(folder.path().join("run/ranks.csv"));

@@ -34,6 +34,7 @@ mod refused;
 mod resumed;
 mod resumed_not;
 mod sparse;
+mod sparse_resumed;
 mod stalled;
 mod stopped;
 mod tally;
@@ -83,6 +84,7 @@ fn main() -> ExitCode {
         .chain(&held_out::JOBS)
         .chain(&clicks::JOBS)
         .chain(&sparse::JOBS)
+        .chain(&sparse_resumed::JOBS)
         .chain(&augmented::JOBS)
         .chain(&products::JOBS)
         .chain(&published::JOBS)

@@ -44,21 +44,24 @@ pub const JOBS: [(&str, fn()); 9] = [
 ];
 
 /// What the run in `out` ended with.
-fn checksum(folder: &Path, out: &str) -> String {
+pub fn checksum(folder: &Path, out: &str) -> String {
     let result = toml(folder.join(out).join("result.toml"));
     result["checksum"].as_str().unwrap().to_string()
 }
 
+/// As `compare_runs`. Each run would measure anew which methods are the fastest, and bits differ between methods.
+fn compare(folder: &Path, sizes: (usize, usize), step: u64, words: &str) {
+    compare_runs(folder, sizes, step, &format!("{words} --no-tune"));
+}
+
 /// Trains at once, again with checkpoints from `step` on, which must have no influence, and then once more from the one of `step`,
 /// on another number of ranks if that differs. All must end alike.
-fn compare(folder: &Path, (size, other): (usize, usize), step: u64, words: &str) {
+pub fn compare_runs(folder: &Path, (size, other): (usize, usize), step: u64, words: &str) {
     let name = words.replace([' ', '/', ','], "_");
     let (whole, parts) = (
         format!("run-{name}-{size}"),
         format!("run-{name}-{size}-{step}"),
     );
-    // Each run would measure anew which methods are the fastest, and bits differ between methods.
-    let words = format!("{words} --no-tune");
     job(size, folder, &format!("train {words} --out {whole}"));
     let every = format!("--checkpoint-every {step} --keep 99");
     job(
@@ -92,7 +95,7 @@ fn few(folder: &Path) {
 }
 
 /// The steps of a run's checkpoints.
-fn steps(run: &Path) -> Vec<u64> {
+pub fn steps(run: &Path) -> Vec<u64> {
     let entries = fs::read_dir(run.join("checkpoints")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut steps: Vec<u64> = names.map(|name| name[5..].parse().unwrap()).collect();

@@ -45,7 +45,7 @@ pub const JOBS: [(&str, fn()); 9] = [
 ];
 
 /// A folder with clicks: `train` and `test`.
-fn clicks() -> TempDir {
+pub fn clicks() -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let make = "data make clicks --bits 14";
     job(1, folder.path(), &format!("{make} train --rows 40000"));
@@ -54,7 +54,7 @@ fn clicks() -> TempDir {
     folder
 }
 
-fn figure(run: &Path, set: &str, name: &str) -> f64 {
+pub fn figure(run: &Path, set: &str, name: &str) -> f64 {
     toml(run.join("result.toml"))[set][name].as_float().unwrap()
 }
 

@@ -22,9 +22,13 @@ pub const JOBS: [(&str, fn()); 4] = [
 
 /// Starts a run without end, and once it trains does `strike` with mpirun and the ranks; gives how it ended.
 fn struck(folder: &Path, words: &str, out: &str, strike: impl Fn(u32, &[u32])) -> Ended {
+    strike_run(folder, &format!("softmax train.h5 {words}"), out, strike)
+}
+
+/// As `struck`, of a run of anything.
+pub fn strike_run(folder: &Path, words: &str, out: &str, strike: impl Fn(u32, &[u32])) -> Ended {
     let mut command = phalanx(3, folder);
-    let words =
-        format!("train softmax train.h5 --steps 100000000 --log-every 1 {words} --out {out}");
+    let words = format!("train {words} --steps 100000000 --log-every 1 --out {out}");
     command.args(words.split_whitespace());
     let child = start(command);
     begins(&folder.join(out));
@@ -37,7 +41,7 @@ fn struck(folder: &Path, words: &str, out: &str, strike: impl Fn(u32, &[u32])) -
 }
 
 /// The step of the only checkpoint in a run folder.
-fn only_step(run: &Path) -> u64 {
+pub fn only_step(run: &Path) -> u64 {
     let entries = std::fs::read_dir(run.join("checkpoints")).unwrap();
     let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 1, "{names:?}");

@@ -1,185 +1,244 @@
-//! Cells of shared memory that lie anywhere, four at a time, and their floats side by side.
+//! Cells of shared memory that lie anywhere, eight at a time, and their floats side by side in vectors.
 //!
 //! Each cell is read and written by itself, in one move where the machine has one that wide, and goes between memory and
 //! vectors in registers: floats that were stored one by one could not be loaded as a vector before they have reached the
 //! cache, behind every store that still waits for its line.
-#![allow(unsafe_code)]
 
-use std::sync::atomic::AtomicU32;
-#[cfg(not(target_arch = "x86_64"))]
-use std::sync::atomic::Ordering;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Work;
+#[cfg(target_arch = "x86_64")]
+use super::isa::{Avx2, Avx512, Vectors};
 
 /// A few floats that belong together.
 pub type Cell<const W: usize> = [AtomicU32; W];
 
-/// Cells at a time: as many as every machine has vectors for. Wider ones gain nothing, as most of the time goes to the cells.
-pub const LANES: usize = 4;
+/// Cells at a time.
+pub const LANES: usize = 8;
 
-/// The first float of each cell, then the second of each …
-#[inline(always)]
-pub fn read_cells<const W: usize>(cells: &[&Cell<W>; LANES]) -> [[f32; LANES]; W] {
-    #[cfg(target_arch = "x86_64")]
-    {
-        x86::read(cells)
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    {
-        let float = |cell: &AtomicU32| f32::from_bits(cell.load(Ordering::Relaxed));
-        std::array::from_fn(|i| std::array::from_fn(|lane| float(&cells[lane][i])))
-    }
-}
+/// Eight floats at a time, by whatever the machine has. All kinds give the same bits.
+pub trait Lanes: Copy {
+    /// The floats.
+    type Floats: Copy;
 
-/// Writes what [`read_cells`] gives.
-#[inline(always)]
-pub fn write_cells<const W: usize>(cells: &[&Cell<W>; LANES], floats: &[[f32; LANES]; W]) {
-    #[cfg(target_arch = "x86_64")]
-    x86::write(cells, floats);
-    #[cfg(not(target_arch = "x86_64"))]
-    for (lane, cell) in cells.iter().enumerate() {
-        for (i, float) in cell.iter().enumerate() {
-            float.store(floats[i][lane].to_bits(), Ordering::Relaxed);
-        }
-    }
-}
+    /// These floats.
+    fn of(self, floats: [f32; LANES]) -> Self::Floats;
+    /// The floats one by one.
+    fn each(self, x: Self::Floats) -> [f32; LANES];
+    /// `a + b`.
+    fn add(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a − b`.
+    fn sub(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a · b`.
+    fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `a / b`.
+    fn div(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
+    /// `√x`.
+    fn sqrt(self, x: Self::Floats) -> Self::Floats;
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-    use std::ptr;
-
-    use super::{Cell, LANES};
-
+    /// The same in all lanes.
     #[inline(always)]
-    pub(super) fn read<const W: usize>(&[a, b, c, d]: &[&Cell<W>; LANES]) -> [[f32; LANES]; W] {
-        let mut floats = [[0.0; LANES]; W];
-        // SAFETY: as many floats are read as each cell has, with instructions of every such machine. Others may write them
-        // at the same moment: the moves are the processor's own, out of which no aligned float comes torn.
-        unsafe {
-            match W {
-                1 => {
-                    let low = _mm_unpacklo_ps(_mm_load_ss(start(a)), _mm_load_ss(start(b)));
-                    let high = _mm_unpacklo_ps(_mm_load_ss(start(c)), _mm_load_ss(start(d)));
-                    floats[0] = lanes(_mm_movelh_ps(low, high));
-                }
-                2 => {
-                    let (low, high) = (two(start(a), start(b)), two(start(c), start(d)));
-                    floats[0] = lanes(_mm_shuffle_ps::<0b10_00_10_00>(low, high));
-                    floats[1] = lanes(_mm_shuffle_ps::<0b11_01_11_01>(low, high));
-                }
-                4 => {
-                    let (mut x, mut y) = (_mm_loadu_ps(start(a)), _mm_loadu_ps(start(b)));
-                    let (mut z, mut w) = (_mm_loadu_ps(start(c)), _mm_loadu_ps(start(d)));
-                    _MM_TRANSPOSE4_PS(&mut x, &mut y, &mut z, &mut w);
-                    floats[0] = lanes(x);
-                    floats[1] = lanes(y);
-                    floats[2] = lanes(z);
-                    floats[3] = lanes(w);
-                }
-                _ => unreachable!("rules remember 1, 2 or 4 floats"),
+    fn splat(self, x: f32) -> Self::Floats {
+        self.of([x; LANES])
+    }
+
+    /// The sum of all.
+    #[inline(always)]
+    fn sum(self, x: Self::Floats) -> f32 {
+        let [a, b, c, d, e, f, g, h] = self.each(x);
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
+    }
+
+    /// The first float of each cell, then the second of each …
+    #[inline(always)]
+    fn read<const W: usize>(self, cells: &[&Cell<W>; LANES]) -> [Self::Floats; W] {
+        let mut floats = [self.splat(0.0); W];
+        for (i, floats) in floats.iter_mut().enumerate() {
+            let mut all = [0.0; LANES];
+            for lane in 0..LANES {
+                all[lane] = f32::from_bits(cells[lane][i].load(Ordering::Relaxed));
             }
+            *floats = self.of(all);
         }
         floats
     }
 
+    /// Writes what [`read`](Self::read) gives.
     #[inline(always)]
-    pub(super) fn write<const W: usize>(
-        &[a, b, c, d]: &[&Cell<W>; LANES],
-        floats: &[[f32; LANES]; W],
-    ) {
-        // SAFETY: as in `read`; whoever has a reference to a cell may write it.
-        unsafe {
-            match W {
-                1 => {
-                    let [x, y, z, w] = floats[0];
-                    start(a).write(x);
-                    start(b).write(y);
-                    start(c).write(z);
-                    start(d).write(w);
-                }
-                2 => {
-                    let (x, y) = (vector(floats[0]), vector(floats[1]));
-                    let low = _mm_castps_pd(_mm_unpacklo_ps(x, y));
-                    let high = _mm_castps_pd(_mm_unpackhi_ps(x, y));
-                    _mm_storel_pd(start(a).cast(), low);
-                    _mm_storeh_pd(start(b).cast(), low);
-                    _mm_storel_pd(start(c).cast(), high);
-                    _mm_storeh_pd(start(d).cast(), high);
-                }
-                4 => {
-                    let (mut x, mut y) = (vector(floats[0]), vector(floats[1]));
-                    let (mut z, mut w) = (vector(floats[2]), vector(floats[3]));
-                    _MM_TRANSPOSE4_PS(&mut x, &mut y, &mut z, &mut w);
-                    _mm_storeu_ps(start(a), x);
-                    _mm_storeu_ps(start(b), y);
-                    _mm_storeu_ps(start(c), z);
-                    _mm_storeu_ps(start(d), w);
-                }
-                _ => unreachable!("rules remember 1, 2 or 4 floats"),
+    fn write<const W: usize>(self, cells: &[&Cell<W>; LANES], floats: [Self::Floats; W]) {
+        for (i, floats) in floats.into_iter().enumerate() {
+            let all = self.each(floats);
+            for lane in 0..LANES {
+                cells[lane][i].store(all[lane].to_bits(), Ordering::Relaxed);
             }
         }
     }
+}
 
-    /// Where a cell begins.
+/// Something to do with lanes; `run` is `#[inline(always)]`.
+pub trait LaneWork {
+    /// Does it.
+    fn run(self, lanes: impl Lanes);
+}
+
+/// Does `work` with the best lanes that this machine has, compiled for them.
+#[inline(always)]
+pub fn in_lanes(work: impl LaneWork) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if let Some(isa) = Avx512::here() {
+            return Vectors::run(isa, With(work, isa));
+        }
+        if let Some(isa) = Avx2::here() {
+            return Vectors::run(isa, With(work, isa));
+        }
+    }
+    work.run(Plain);
+}
+
+/// Work and what to do it with.
+struct With<T, L>(T, L);
+
+impl<T: LaneWork, L: Lanes> Work for With<T, L> {
     #[inline(always)]
-    fn start<const W: usize>(cell: &Cell<W>) -> *mut f32 {
-        ptr::from_ref(cell).cast::<f32>().cast_mut()
+    fn run(self) {
+        self.0.run(self.1);
+    }
+}
+
+/// What every machine can do.
+#[derive(Clone, Copy)]
+struct Plain;
+
+/// `f` of each pair.
+#[inline(always)]
+fn pairs(a: [f32; LANES], b: [f32; LANES], f: impl Fn(f32, f32) -> f32) -> [f32; LANES] {
+    let mut all = [0.0; LANES];
+    for lane in 0..LANES {
+        all[lane] = f(a[lane], b[lane]);
+    }
+    all
+}
+
+impl Lanes for Plain {
+    type Floats = [f32; LANES];
+
+    #[inline(always)]
+    fn of(self, floats: [f32; LANES]) -> [f32; LANES] {
+        floats
     }
 
-    /// Two floats from either place.
     #[inline(always)]
-    unsafe fn two(a: *const f32, b: *const f32) -> __m128 {
-        // SAFETY: the caller knows that they are there.
-        unsafe { _mm_castpd_ps(_mm_loadh_pd(_mm_load_sd(a.cast()), b.cast())) }
+    fn each(self, x: [f32; LANES]) -> [f32; LANES] {
+        x
     }
 
     #[inline(always)]
-    fn lanes(x: __m128) -> [f32; LANES] {
-        // SAFETY: both are four floats, and any bits are a float.
-        unsafe { std::mem::transmute(x) }
+    fn add(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        pairs(a, b, |a, b| a + b)
     }
 
     #[inline(always)]
-    fn vector(x: [f32; LANES]) -> __m128 {
-        // SAFETY: as in `lanes`.
-        unsafe { std::mem::transmute(x) }
+    fn sub(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        pairs(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn mul(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        pairs(a, b, |a, b| a * b)
+    }
+
+    #[inline(always)]
+    fn div(self, a: [f32; LANES], b: [f32; LANES]) -> [f32; LANES] {
+        pairs(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: [f32; LANES]) -> [f32; LANES] {
+        pairs(x, x, |x, _| x.sqrt())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
+    use crate::backend::cpu::with_each_set;
 
-    fn come_back_as_they_were_written<const W: usize>() {
-        let cells: Vec<Cell<W>> = (0..20)
-            .map(|cell| std::array::from_fn(|i| AtomicU32::new((cell * 10 + i) as u32)))
-            .collect();
-        let picked: [usize; LANES] = [3, 19, 0, 12];
-        let some = picked.map(|at| &cells[at]);
-        let floats = read_cells(&some);
-        for (i, floats) in floats.iter().enumerate() {
-            let expected = picked.map(|at| (at * 10 + i) as u32);
-            assert_eq!(floats.map(f32::to_bits), expected, "float {i} of {W}");
-        }
-        write_cells(&some, &floats.map(|floats| floats.map(|x| x + 1.0)));
-        for (at, cell) in cells.iter().enumerate() {
-            for (i, float) in cell.iter().enumerate() {
-                let before = f32::from_bits((at * 10 + i) as u32);
-                let expected = if picked.contains(&at) {
-                    before + 1.0
-                } else {
-                    before
-                };
-                let got = f32::from_bits(float.load(Ordering::Relaxed));
-                assert_eq!(got, expected, "cell {at}, float {i} of {W}");
+    struct Back<'a, const W: usize>(&'a [Cell<W>]);
+
+    impl<const W: usize> LaneWork for Back<'_, W> {
+        #[inline(always)]
+        fn run(self, lanes: impl Lanes) {
+            let picked: [usize; LANES] = [3, 19, 0, 7, 8, 11, 2, 12];
+            let some = picked.map(|at| &self.0[at]);
+            let floats = lanes.read(&some);
+            for (i, floats) in floats.into_iter().enumerate() {
+                let expected = picked.map(|at| (at * 10 + i) as f32);
+                assert_eq!(lanes.each(floats), expected, "float {i} of {W}");
+            }
+            let more = floats.map(|floats| lanes.add(floats, lanes.splat(0.5)));
+            lanes.write(&some, more);
+            for (at, cell) in self.0.iter().enumerate() {
+                for (i, float) in cell.iter().enumerate() {
+                    let more = if picked.contains(&at) { 0.5 } else { 0.0 };
+                    let got = f32::from_bits(float.load(Ordering::Relaxed));
+                    assert_eq!(
+                        got,
+                        (at * 10 + i) as f32 + more,
+                        "cell {at}, float {i} of {W}"
+                    );
+                }
             }
         }
     }
 
+    fn back<const W: usize>() {
+        let float = |at: usize, i: usize| AtomicU32::new(((at * 10 + i) as f32).to_bits());
+        let cell = |at: usize| std::array::from_fn(|i| float(at, i));
+        in_lanes(Back::<W>(&(0..20).map(cell).collect::<Vec<_>>()));
+    }
+
     #[test]
     fn cells_that_lie_anywhere_come_back_as_they_were_written() {
-        come_back_as_they_were_written::<1>();
-        come_back_as_they_were_written::<2>();
-        come_back_as_they_were_written::<4>();
+        with_each_set(|_| {
+            back::<1>();
+            back::<2>();
+            back::<4>();
+        });
+    }
+
+    struct Bits<'a>(&'a mut Vec<u32>);
+
+    impl LaneWork for Bits<'_> {
+        #[inline(always)]
+        fn run(self, lanes: impl Lanes) {
+            let a = lanes.of([1.5, 0.1, 3e-20, 7.0, 1e30, 2.5, 0.3, 1.0]);
+            let b = lanes.of([0.7, 0.3, 2e-20, 3.0, 1e25, 1.5, 0.7, 9.0]);
+            let all = [
+                lanes.add(a, b),
+                lanes.sub(a, b),
+                lanes.mul(a, b),
+                lanes.div(a, b),
+                lanes.sqrt(a),
+                lanes.splat(lanes.sum(a)),
+            ];
+            let each = all.into_iter().flat_map(|x| lanes.each(x));
+            self.0.extend(each.map(f32::to_bits));
+        }
+    }
+
+    #[test]
+    fn all_sets_give_the_same_bits() {
+        let mut found = Vec::new();
+        with_each_set(|_| {
+            let mut bits = Vec::new();
+            in_lanes(Bits(&mut bits));
+            found.push(bits);
+        });
+        assert!(found.windows(2).all(|two| two[0] == two[1]), "{found:?}");
+        assert_eq!(found[0][0], 2.2f32.to_bits());
     }
 }

@@ -27,7 +27,7 @@ pub mod softmax;
 mod wide;
 
 pub use blas::{blas_core, blas_threads, one_blas_thread, start_with_known_core};
-pub use cells::{Cell, LANES, read_cells, write_cells};
+pub use cells::{Cell, LANES, LaneWork, Lanes, in_lanes};
 pub use clock::{Clock, Timed};
 pub use exp::{exp, ln_1p};
 pub use finite::{finite, odd};

@@ -4,11 +4,14 @@ mod ranks;
 mod result;
 
 pub(super) use ranks::RankSummary;
-pub(super) use result::Result;
+pub(super) use result::{Result, written};
+
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::train::{BatchSize, Growth, Plan, Settings};
+use crate::checkpoint::When;
 use crate::comm::Comm;
 use crate::data::Length;
 use crate::nn::Init;
@@ -145,7 +148,7 @@ pub(super) fn settings(
 }
 
 /// The folder that the program was started in; empty if it is no text or gone.
-fn here() -> String {
+pub(super) fn here() -> String {
     let here = std::env::current_dir().unwrap_or_default();
     here.to_str().unwrap_or_default().into()
 }
@@ -278,7 +281,13 @@ pub(super) fn settings_rows(
                 None => "none".into(),
             },
         ),
-        ("checkpoints", checkpoints(settings)),
+        (
+            "checkpoints",
+            checkpoints(
+                (settings.checkpoint_every, settings.keep),
+                settings.time_limit,
+            ),
+        ),
         ("run folder", folder.path().display().to_string()),
     ];
     if !settings.inject.is_empty() {
@@ -288,16 +297,16 @@ pub(super) fn settings_rows(
     rows
 }
 
-/// When checkpoints are written, and when the run stops.
-fn checkpoints(settings: &Settings) -> String {
-    let words = match settings.checkpoint_every {
-        Some(when) => format!(
-            "every {when}, the {} newest and the best are kept",
-            settings.keep
-        ),
+/// When checkpoints are written, how many are kept, and when the run stops.
+pub(super) fn checkpoints(
+    (every, keep): (Option<When>, usize),
+    time_limit: Option<Duration>,
+) -> String {
+    let words = match every {
+        Some(when) => format!("every {when}, the {keep} newest and the best are kept"),
         None => "when asked to stop".into(),
     };
-    match settings.time_limit {
+    match time_limit {
         Some(limit) => format!("{words}; stops after {limit:?}"),
         None => words,
     }

@@ -187,14 +187,19 @@ impl Result {
             rows.push(("gradient noise", format!("{scale:.0} samples at the end")));
         }
         if let (Some(written), Some(failed)) = (self.checkpoints, self.checkpoints_failed) {
-            let failures = match failed {
-                0 => String::new(),
-                failed => format!(", {failed} FAILED: see the warnings above"),
-            };
-            rows.push(("checkpoints", format!("{written} written{failures}")));
+            rows.push(("checkpoints", self::written(written, failed)));
         }
         rows.extend(self.ranks.rows(ranks));
         rows.push(("written to", folder.path().display().to_string()));
         rows
     }
+}
+
+/// How many checkpoints were written, and how many failed.
+pub(in crate::commands) fn written(written: u64, failed: u64) -> String {
+    let failures = match failed {
+        0 => String::new(),
+        failed => format!(", {failed} FAILED: see the warnings above"),
+    };
+    format!("{written} written{failures}")
 }

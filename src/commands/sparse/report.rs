@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::settings::{Plan, Settings, weight_bytes};
+use crate::checkpoint::Kept;
 use crate::comm::Comm;
-use crate::commands::report::RankSummary;
+use crate::commands::report::{RankSummary, checkpoints, here, written as checkpoints_written};
 use crate::commands::train::BatchSize;
 use crate::data::Length;
 use crate::data::rows::RowSet;
@@ -17,6 +18,7 @@ use crate::train::{Every, RankReport, RunFolder, Watched, readable};
 pub(super) struct Written {
     phalanx: &'static str,
     command: Vec<String>,
+    folder: String,
     ranks: usize,
     hosts: usize,
     resolved: Resolved,
@@ -63,7 +65,8 @@ pub(super) fn written(comm: &dyn Comm, hosts: usize, settings: &Settings, plan: 
     let path = |path: &std::path::PathBuf| path.display().to_string();
     Written {
         phalanx: env!("CARGO_PKG_VERSION"),
-        command: std::env::args().collect(),
+        command: settings.words.clone(),
+        folder: here(),
         ranks: comm.size(),
         hosts,
         resolved: Resolved {
@@ -172,6 +175,13 @@ pub(super) fn settings_rows(
             },
         ),
         ("seed", settings.seed.to_string()),
+        (
+            "checkpoints",
+            checkpoints(
+                (settings.checkpoint_every, settings.keep),
+                settings.time_limit,
+            ),
+        ),
         ("run folder", folder.path().display().to_string()),
     ];
     if !settings.inject.is_empty() {
@@ -226,6 +236,11 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     stale_since: Option<u64>,
     checksum: String,
+    /// Checkpoints written since the program was started, and those that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoints_failed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     validation: Option<Figures>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -274,11 +289,20 @@ impl Report {
             target_seconds: outcome.reached.map(|(_, seconds)| seconds),
             stale_since: outcome.stale,
             checksum: ranks[0].checksum.clone(),
+            checkpoints: None,
+            checkpoints_failed: None,
             validation: validation.as_ref().map(Figures::new),
             test: test.as_ref().map(Figures::new),
             ranks: RankSummary::new(ranks, seconds, !together),
             found: [validation, test],
         }
+    }
+
+    /// With what became of checkpoints, where there were any.
+    pub(super) fn with(mut self, kept: Option<Kept>) -> Self {
+        self.checkpoints = kept.map(|kept| kept.written);
+        self.checkpoints_failed = kept.map(|kept| kept.failed);
+        self
     }
 
     /// The table that is printed last.
@@ -353,6 +377,9 @@ impl Report {
                 100.0 * self.bytes_per_step / dense.max(1.0)
             );
             rows.push(("sent", words));
+        }
+        if let (Some(whole), Some(failed)) = (self.checkpoints, self.checkpoints_failed) {
+            rows.push(("checkpoints", checkpoints_written(whole, failed)));
         }
         rows.extend(self.ranks.rows(ranks));
         rows.push(("written to", folder.path().display().to_string()));

@@ -1,10 +1,12 @@
 //! What a sparse run is asked for, and what follows from it and the data.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::checkpoint::When;
 use crate::comm::Comm;
-use crate::commands::train::BatchSize;
+use crate::commands::train::{BatchSize, Resume};
 use crate::data::rows::RowSet;
 use crate::data::{Length, Steps};
 use crate::optim::Schedule;
@@ -50,6 +52,16 @@ pub struct Settings {
     pub eval_every: Option<u64>,
     /// Steps between rows of metrics.csv.
     pub log_every: Option<u64>,
+    /// Whether a run goes on.
+    pub resume: Resume,
+    /// From one checkpoint to the next.
+    pub checkpoint_every: Option<When>,
+    /// How many of the newest are kept.
+    pub keep: usize,
+    /// When the run stops with a checkpoint.
+    pub time_limit: Option<Duration>,
+    /// The command, as it was typed or as a resumed run has it.
+    pub words: Vec<String>,
     /// The run folder.
     pub out: Option<PathBuf>,
     /// Whether an older run may be replaced.
@@ -171,6 +183,39 @@ impl Plan {
             false => (test, None),
         }
     }
+}
+
+/// What must be the same for a run to go on, by the names of the options that decide it.
+pub(super) fn facts(settings: &Settings, plan: &Plan, ranks: usize) -> BTreeMap<String, String> {
+    let json =
+        |value: serde_json::Result<serde_json::Value>| value.expect("plain values").to_string();
+    let test = plan.test.as_ref().map(|test| test.fingerprint());
+    let mut facts = vec![
+        ("model", "sparse".into()),
+        ("training set", plan.data.fingerprint()),
+        ("test set", test.unwrap_or("none".into())),
+        ("--validation", format!("{:?}", settings.validation)),
+        ("rows of a step", plan.steps.batch(0).to_string()),
+        ("--shuffle", format!("{:?}", settings.shuffle)),
+        ("weights of labels", format!("{:?}", settings.classes)),
+        ("--optimizer", json(serde_json::to_value(settings.rule))),
+        (
+            "learning rate",
+            json(serde_json::to_value(&settings.schedule)),
+        ),
+        ("--lr-per", format!("{:?}", settings.lr_per)),
+        ("--reduce", if settings.sum { "sum" } else { "mean" }.into()),
+        ("exchange", format!("{:?}", settings.kind)),
+        ("--reproducible, shards", format!("{:?}", settings.shards)),
+        ("--seed", settings.seed.to_string()),
+        ("--eval-every", format!("{:?}", plan.eval_every)),
+    ];
+    // In shards the result does not depend on it, and without steps in common there is none to repeat.
+    if settings.shards.is_none() && settings.kind.is_together() {
+        facts.push(("ranks", ranks.to_string()));
+    }
+    let named = |(name, value): (&str, String)| (name.to_string(), value);
+    facts.into_iter().map(named).collect()
 }
 
 /// Bytes that the weights and what belongs to them take on a node, in all.

@@ -5,24 +5,24 @@ mod resume;
 mod settings;
 
 pub(super) use plan::Plan;
-use resume::{Begin, Choices, From};
+use resume::{Choices, From};
 pub use settings::{BatchSize, Growth, Resume, Settings};
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::device::Chosen;
+use super::resume::{Begin, check, find, has_ended, open_folder, saver};
 use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
-use crate::checkpoint::{Keeper, Store};
 use crate::comm::{Comm, agree, path_of_first};
 use crate::data::Loader;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Kind};
 use crate::nn::{self, Backend, Crew, DeviceModel};
 use crate::observe::{say, table};
 use crate::train::{
-    Goal, Inject, Journal, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver, Terms,
-    Trainer, budget, readable, train,
+    Goal, Inject, Journal, Meeting, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver,
+    Terms, Trainer, budget, readable, train,
 };
 use crate::{Error, Result};
 
@@ -50,16 +50,13 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             readable(memory.unwrap_or(0))
         );
     }
-    let from = match resume::find(comm, settings, plan.steps.total())? {
+    let place = (settings.out.as_deref(), settings.resume);
+    let from = match find(comm, place, ("dense", plan.steps.total()))? {
         Begin::Fresh => None,
-        Begin::From(from) => Some(from),
+        Begin::From(checkpoint) => Some(From::new(comm, *checkpoint)?),
         Begin::Ended(steps) => {
             if comm.rank() == 0 {
-                let run = settings.out.clone().unwrap_or_default();
-                say(&format!(
-                    "{} has ended after {steps} steps: nothing is left to do\n",
-                    run.display()
-                ));
+                say(&has_ended(settings.out.as_deref(), steps));
             }
             return Ok(());
         }
@@ -76,7 +73,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let facts = agree(comm, facts)?;
     if let Some(from) = &from {
-        from.check(comm, &facts)?;
+        check(comm, &from.checkpoint, &facts)?;
     }
     let kind = before.and_then(Choices::exchange);
     plan.choose_exchange(comm, settings, model.params(), kind)?;
@@ -141,7 +138,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
 
     let start = || {
-        let folder = open_folder(settings, &trainer, from.as_deref())?;
+        let step = from.as_ref().map(|from| from.checkpoint.manifest.step);
+        let name = &trainer.model().spec.name;
+        let folder = open_folder(place, step, settings.force, name)?;
         folder.write(
             "settings.toml",
             &report::settings(comm, hosts, settings, &plan, &trainer),
@@ -185,15 +184,18 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         comm,
         folder.as_ref().map(|folder| folder.path().to_path_buf()),
     );
-    let journals = folder.iter().map(|folder| folder.file("metrics.csv"));
-    let keeper = Keeper::new(comm, Store::of(&run), settings.keep, journals.collect());
     let terms = Terms {
         every: settings.checkpoint_every,
         until: settings.time_limit.map(|limit| begun + limit),
         facts,
         choices: serde_json::to_value(Choices::new(choices, plan.exchange)).expect("plain values"),
     };
-    let saver = Saver::new(comm, agree(comm, keeper)?, terms, plan.exchange)?;
+    let meeting = Meeting {
+        hears: plan.exchange.hears_votes(),
+        apart: matches!(plan.exchange, Kind::Local(_)),
+    };
+    let place = (run.as_path(), folder.as_ref());
+    let saver = saver(comm, place, settings.keep, (terms, meeting))?;
     let ended = watch.over(|| {
         let told = (folder, journal, saver);
         go(comm, settings, &plan, (trainer, &exchange), told, from)
@@ -211,26 +213,6 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The run folder: a new one, or that of the run that goes on.
-fn open_folder(settings: &Settings, trainer: &Trainer, from: Option<&From>) -> Result<RunFolder> {
-    match (&settings.out, from) {
-        (Some(path), Some(from)) => {
-            let folder = RunFolder::open(path)?;
-            Store::of(path).tidy()?;
-            folder.reopen()?;
-            let step = from.checkpoint.manifest.step;
-            say(&format!(
-                "going on after step {step} of {}\n",
-                path.display()
-            ));
-            Ok(folder)
-        }
-        (Some(path), None) if settings.resume == Resume::IfThere => RunFolder::begin(path),
-        (Some(path), None) => RunFolder::create(path, settings.force),
-        (None, _) => RunFolder::create_next(&trainer.model().spec.name),
-    }
-}
-
 /// How an exchange is started.
 type StartExchange<'a, 'c> = &'a dyn Fn(&mut Trainer) -> Result<Box<dyn Exchange + 'c>>;
 
@@ -245,7 +227,7 @@ fn go<'c>(
     plan: &Plan,
     (mut trainer, start): (Trainer, StartExchange<'_, 'c>),
     (folder, mut journal, mut saver): Told<'c>,
-    from: Option<Box<From>>,
+    from: Option<From>,
 ) -> Result<(Outcome, String)> {
     let exchange = start(&mut trainer)?;
     let (watch, test) = match &plan.validation {

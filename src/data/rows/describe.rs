@@ -2,7 +2,7 @@
 
 use xxhash_rust::xxh3::Xxh3;
 
-use super::RowSet;
+use super::{Row, RowSet};
 use crate::observe::Progress;
 use crate::{Error, Result};
 
@@ -24,6 +24,40 @@ pub struct Summary {
     /// values as `f32`, all with the lowest byte first. The same however the set is cut into shards, and whether ones are
     /// stored or not.
     pub checksum: u64,
+}
+
+/// Rows that a fingerprint looks at, evenly spread.
+const LOOKED_AT: usize = 1024;
+
+impl RowSet {
+    /// In words, what it holds, told cheaply: its size, and a digest of some rows. The same however it is cut into shards.
+    pub fn fingerprint(&self) -> String {
+        let (mut hash, mut bytes) = (Xxh3::new(), Vec::new());
+        let count = self.len().min(LOOKED_AT);
+        for i in 0..count {
+            bytes.clear();
+            spell(self.stored_row(i * self.len() / count), &mut bytes);
+            hash.update(&bytes);
+        }
+        format!(
+            "{} rows of {} features, {} in all, {:016x}",
+            self.len(),
+            self.about.features,
+            self.nonzeros(),
+            hash.digest()
+        )
+    }
+}
+
+/// Adds a row to `bytes` as checksums take it.
+fn spell(row: Row, bytes: &mut Vec<u8>) {
+    bytes.push(u8::from(row.label));
+    bytes.extend((row.indices.len() as u64).to_le_bytes());
+    bytes.extend(row.indices.iter().flat_map(|index| index.to_le_bytes()));
+    for at in 0..row.indices.len() {
+        let value = row.values.map_or(1.0, |values| values[at]);
+        bytes.extend(value.to_le_bytes());
+    }
 }
 
 /// Reads every row once; a feature beyond the last or a value that is not finite is an error.
@@ -49,15 +83,13 @@ pub fn describe(set: &RowSet) -> Result<Summary> {
             Error::file(&set.path, format!("row {i} has {problem}"), hint)
         };
         bytes.clear();
-        bytes.push(u8::from(row.label));
-        bytes.extend((row.indices.len() as u64).to_le_bytes());
+        spell(row, &mut bytes);
         for &index in row.indices {
             if index as usize >= set.about.features {
                 let most = set.about.features - 1;
                 return Err(bad(format!("feature {index}, expected 0 to {most}")));
             }
             seen[index as usize / 64] |= 1 << (index % 64);
-            bytes.extend(index.to_le_bytes());
         }
         for at in 0..row.indices.len() {
             let value = row.values.map_or(1.0, |values| values[at]);
@@ -65,7 +97,6 @@ pub fn describe(set: &RowSet) -> Result<Summary> {
                 return Err(bad(format!("value {value}, which is not finite")));
             }
             summary.range = (summary.range.0.min(value), summary.range.1.max(value));
-            bytes.extend(value.to_le_bytes());
         }
         hash.update(&bytes);
         summary.positives += u64::from(row.label);

@@ -136,7 +136,11 @@ impl RowSet {
 
     /// Row `i`. Its indices and values were checked by nobody yet.
     pub fn row(&self, i: usize) -> Row<'_> {
-        let i = self.stored(i);
+        self.stored_row(self.stored(i))
+    }
+
+    /// Row `i` as it is stored, whatever is held out.
+    pub fn stored_row(&self, i: usize) -> Row<'_> {
         let shard = &self.shards[self.shard_of(i)];
         shard.row(i - shard.first)
     }

@@ -4,6 +4,7 @@
 //! order do not depend on ranks (`plan`); each gives a [`Total`] in twice the precision, and all are added up in order:
 //! the result has the same bits on any number of ranks.
 
+mod ahead;
 mod plan;
 mod power;
 mod tile;
@@ -11,6 +12,7 @@ mod tile;
 use std::fmt;
 use std::time::Instant;
 
+use self::ahead::Ahead;
 use self::plan::Plan;
 use self::tile::Worker;
 use super::{Real, Source, Sum, Total};
@@ -155,18 +157,19 @@ pub fn trace<T: Real>(comm: &dyn Comm, job: &Job) -> Result<Traced> {
     let mine = plan.mine(comm.size(), comm.rank());
     // One rank shows its own, as all have as much to do.
     let progress = (comm.rank() == 0).then(|| Progress::new("tiles of a rank", mine.len() as u64));
+    let mut ahead = Ahead::new(job, &plan, &mine);
     let mut results = Vec::with_capacity(mine.len() * Total::BYTES);
     for round in 0..ROUNDS {
-        let mut part = mine[block(mine.len(), ROUNDS, round)].iter();
-        let done = part.try_for_each(|tile| {
+        let done = block(mine.len(), ROUNDS, round).try_for_each(|at| {
             interrupt::check()?;
-            results.extend(worker.tile(tile)?.to_bytes());
+            ahead.before(at);
+            results.extend(worker.tile(&mine[at])?.to_bytes());
             progress.iter().for_each(|bar| bar.add(1));
             Ok(())
         });
         agree(comm, done)?;
     }
-    drop(progress);
+    drop((progress, ahead));
     let total = add_up(comm, &results);
     agree(comm, finite(&total, job))?;
     Ok(Traced {

@@ -14,8 +14,11 @@ const LEAST: usize = 32;
 const MOST: usize = 512;
 /// The largest side of tiles that are read from files, which want rows in long pieces; and how many of them are along the longer
 /// side.
-const MOST_STORED: usize = 8192;
+const MOST_STORED: usize = 2048;
 const ALONG_STORED: usize = 6;
+/// Tiles of files go in squares of so many by so many: disks are asked for a square at a time, in pieces that are longer than a
+/// tile's rows.
+const SQUARE_STORED: usize = 4;
 /// Tiles along the longer side, if they are then neither too small nor too large: some for each of many ranks.
 const ALONG: usize = 64;
 /// Above so many tiles, larger ones are taken: every rank gets the results of all.
@@ -55,6 +58,8 @@ pub(super) struct Plan {
     cols: usize,
     /// Rows and columns of a tile.
     pub(super) side: usize,
+    /// Tiles along a side of the squares in which they are gone through.
+    along: usize,
 }
 
 impl Plan {
@@ -70,12 +75,17 @@ impl Plan {
             rows: job.a.rows(),
             cols: job.a.cols(),
             side: 0,
+            along: 1,
         };
         let other = match &job.factor {
             Factor::Other(b) => b.is_file(),
             Factor::None | Factor::Itself => false,
         };
-        plan.side = plan.preferred(job.via, job.a.is_file() || other);
+        let stored = job.a.is_file() || other;
+        plan.side = plan.preferred(job.via, stored);
+        if stored {
+            plan.along = SQUARE_STORED;
+        }
         let mut least = u64::MAX;
         loop {
             let need = plan.need(job.via, width);
@@ -144,27 +154,56 @@ impl Plan {
         }
     }
 
-    /// All tiles, in their order.
+    /// All tiles, in their order: square by square, and in each row by row.
     fn tiles(&self) -> impl Iterator<Item = Tile> {
         let Self {
             pattern,
             rows,
             cols,
             side,
+            along,
         } = *self;
+        let (high, wide) = (rows.div_ceil(side), cols.div_ceil(side));
         let range = move |i: usize, len: usize| i * side..len.min((i + 1) * side);
-        let wide = cols.div_ceil(side);
-        (0..rows.div_ceil(side)).flat_map(move |i| {
-            let across = match pattern {
-                Pattern::Diagonal => i..i + 1,
-                Pattern::Pairs => i..wide,
-                Pattern::All => 0..wide,
-            };
-            across.map(move |j| Tile {
-                rows: range(i, rows),
-                cols: range(j, cols),
+        let square = move |at: usize, most: usize| at * along..most.min((at + 1) * along);
+        // Which of `count` are wanted beside number `i`.
+        let beside = move |i: usize, count: usize| match pattern {
+            Pattern::Diagonal => i..i + 1,
+            Pattern::Pairs => i..count,
+            Pattern::All => 0..count,
+        };
+        let squares = (0..high.div_ceil(along))
+            .flat_map(move |up| beside(up, wide.div_ceil(along)).map(move |left| (up, left)));
+        squares.flat_map(move |(up, left)| {
+            square(up, high).flat_map(move |i| {
+                let wanted = beside(i, wide);
+                let across = square(left, wide).filter(move |j| wanted.contains(j));
+                across.map(move |j| Tile {
+                    rows: range(i, rows),
+                    cols: range(j, cols),
+                })
             })
         })
+    }
+
+    /// The squares that the tiles of a rank are in: number of the first tile in each, and what rows and columns hold all of them.
+    pub(super) fn squares(&self, mine: &[Tile]) -> Vec<(usize, Tile)> {
+        let side = self.side * self.along;
+        let square = |tile: &Tile| (tile.rows.start / side, tile.cols.start / side);
+        let mut first = 0;
+        let chunks = mine.chunk_by(|a, b| square(a) == square(b));
+        let hold = |tiles: &[Tile]| {
+            let at = first;
+            first += tiles.len();
+            let over = |range: fn(&Tile) -> &Range<usize>| {
+                let start = tiles.iter().map(|tile| range(tile).start).min();
+                let end = tiles.iter().map(|tile| range(tile).end).max();
+                start.unwrap_or(0)..end.unwrap_or(0)
+            };
+            let (rows, cols) = (over(|tile| &tile.rows), over(|tile| &tile.cols));
+            (at, Tile { rows, cols })
+        };
+        chunks.map(hold).collect()
     }
 
     /// Numbers that a tile takes to be read or made.
@@ -211,7 +250,13 @@ mod tests {
             rows,
             cols,
             side,
+            along: 1,
         }
+    }
+
+    /// The same, gone through in squares of three by three.
+    fn in_squares(plan: Plan) -> Plan {
+        Plan { along: 3, ..plan }
     }
 
     #[test]
@@ -222,7 +267,7 @@ mod tests {
             plan(Pattern::All, (1000, 333), 32),
             plan(Pattern::All, (1, 1), 32),
         ];
-        for plan in plans {
+        for plan in plans.into_iter().chain(plans.map(in_squares)) {
             let all: Vec<Tile> = plan.tiles().collect();
             assert_eq!(all.len() as u64, plan.count());
             let total: u128 = all.iter().map(|tile| plan.work(tile)).sum();
@@ -242,22 +287,44 @@ mod tests {
     #[test]
     fn tiles_cover_every_number_once() {
         let (rows, cols) = (37, 70);
-        let mut seen = vec![0; rows * cols];
-        for tile in plan(Pattern::All, (rows, cols), 32).tiles() {
-            for i in tile.rows {
-                tile.cols.clone().for_each(|j| seen[i * cols + j] += 1);
-            }
-        }
-        assert!(seen.iter().all(|&times| times == 1));
-        let mut seen = vec![0; rows * rows];
-        for tile in plan(Pattern::Pairs, (rows, rows), 16).tiles() {
-            for i in tile.rows.clone() {
-                for j in tile.cols.clone() {
-                    seen[i * rows + j] += 1;
-                    seen[j * rows + i] += usize::from(tile.rows != tile.cols);
+        let all = plan(Pattern::All, (rows, cols), 16);
+        for plan in [all, in_squares(all)] {
+            let mut seen = vec![0; rows * cols];
+            for tile in plan.tiles() {
+                for i in tile.rows {
+                    tile.cols.clone().for_each(|j| seen[i * cols + j] += 1);
                 }
             }
+            assert!(seen.iter().all(|&times| times == 1));
         }
-        assert!(seen.iter().all(|&times| times == 1));
+        let pairs = plan(Pattern::Pairs, (rows, rows), 8);
+        for plan in [pairs, in_squares(pairs)] {
+            let mut seen = vec![0; rows * rows];
+            for tile in plan.tiles() {
+                for i in tile.rows.clone() {
+                    for j in tile.cols.clone() {
+                        seen[i * rows + j] += 1;
+                        seen[j * rows + i] += usize::from(tile.rows != tile.cols);
+                    }
+                }
+            }
+            assert!(seen.iter().all(|&times| times == 1));
+        }
+    }
+
+    #[test]
+    fn squares_hold_the_tiles_in_them_and_no_more() {
+        let plan = in_squares(plan(Pattern::All, (100, 70), 10));
+        let tiles: Vec<Tile> = plan.tiles().collect();
+        let squares = plan.squares(&tiles[2..]);
+        let (first, whole) = &squares[0];
+        assert_eq!(*first, 0);
+        assert_eq!((whole.rows.clone(), whole.cols.clone()), (0..30, 0..30));
+        // Of the first, two of nine are left out.
+        assert_eq!(squares[1].0, 7);
+        assert_eq!(squares[1].1.cols, 30..60);
+        let (_, last) = squares.last().unwrap();
+        assert_eq!((last.rows.clone(), last.cols.clone()), (90..100, 60..70));
+        assert_eq!(squares.len(), 12);
     }
 }

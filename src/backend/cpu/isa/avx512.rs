@@ -10,6 +10,14 @@ use super::{Avx2, Isa, Vectors, isa};
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Avx512(());
 
+impl Avx512 {
+    /// The set that is in it.
+    #[inline(always)]
+    pub(in super::super) fn narrow(self) -> Avx2 {
+        Avx2(())
+    }
+}
+
 /// Sixteen floats side by side.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
