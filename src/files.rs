@@ -23,6 +23,11 @@ pub fn read_ahead(file: &File, offset: u64, bytes: usize) {
     let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(bytes as u64), advice);
 }
 
+/// Lets the system forget what it has in memory of a file that is not being written; where it does not, reads of it stay fast.
+pub fn forget(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
 /// How many were staged by this process: no two share a temporary name.
 static STAGED: AtomicU64 = AtomicU64::new(0);
 

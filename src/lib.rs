@@ -40,6 +40,7 @@
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress and tables | `indicatif` |
+//! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
 //!
 //! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
 //! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
@@ -77,6 +78,7 @@ pub mod observe;
 pub mod optim;
 pub mod rng;
 pub mod sparse;
+pub mod study;
 pub mod tfrecord;
 pub mod train;
 

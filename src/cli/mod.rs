@@ -1,6 +1,7 @@
 //! What the user may type. Typed arguments become resolved settings before MPI starts.
 
 mod bench;
+mod bench_input;
 mod choice;
 mod data;
 mod device;
@@ -8,6 +9,7 @@ mod doctor;
 mod eval;
 mod exchange;
 mod export;
+mod input;
 mod matmul;
 mod matrix;
 mod model;

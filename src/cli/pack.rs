@@ -41,6 +41,9 @@ pub(super) struct PackArgs {
     /// With --records jpeg: compress all photos anew, at their new size, with this quality.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
+    /// Put the photos into a random order, that this number names, in place of one by class: for `train --shuffle shards`.
+    #[arg(long, value_name = "SEED", num_args = 0..=1, default_missing_value = "1")]
+    shuffle: Option<u64>,
     /// What to do about photos that cannot be read.
     #[arg(long, value_enum, default_value = "stop")]
     bad: BadChoice,
@@ -92,6 +95,7 @@ impl PackArgs {
                 RecordsChoice::Jpeg => photos::Records::Jpeg,
             },
             quality: self.quality,
+            shuffle: self.shuffle,
             bad: match self.bad {
                 BadChoice::Stop => photos::Bad::Stop,
                 BadChoice::Skip => photos::Bad::Skip,

@@ -1,9 +1,8 @@
 //! The photos of one shard as files in a row, which are decoded when they are asked for.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 
-use super::photos::{Fit, MOST_PIXELS, Reader};
+use super::photos::{Fit, Readers};
 use super::pixels::Bytes;
 use super::{ENCODED, MOST_DECODED, Shape};
 use crate::h5::{Element, File};
@@ -12,13 +11,10 @@ use crate::{Error, Result};
 /// The `records` of one shard.
 pub(super) struct Encoded {
     path: PathBuf,
-    shape: Shape,
-    fit: Fit,
     records: Bytes,
     /// Where each record begins, and the last ends.
     starts: Vec<u64>,
-    /// Decoders that nobody uses at present.
-    idle: Mutex<Vec<Reader>>,
+    readers: Readers,
 }
 
 impl Encoded {
@@ -79,11 +75,9 @@ impl Encoded {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            shape,
-            fit,
             records: Bytes::open(path, records, 1)?,
             starts,
-            idle: Mutex::default(),
+            readers: Readers::new(shape, fit),
         })
     }
 
@@ -94,7 +88,7 @@ impl Encoded {
 
     /// What they become.
     pub(super) fn shape(&self) -> Shape {
-        self.shape
+        self.readers.shape()
     }
 
     /// The bytes that are read of the shard's file.
@@ -111,19 +105,16 @@ impl Encoded {
     pub(super) fn with_pixels<R>(
         &self,
         row: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<R>,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
-        let idle = || self.idle.lock().expect("nobody panics with the decoders");
-        let reader = idle().pop();
-        let mut reader = reader.unwrap_or_else(|| Reader::new(self.shape, self.fit, MOST_PIXELS));
-        let seen = self.records.with(self.range(row), |file| {
-            let pixels = reader.pixels(file).map_err(|problem| {
-                let problem = format!("sample {row} {problem}");
-                Error::file(&self.path, problem, "pack the photos again")
-            });
-            pixels.and_then(&mut visit)
-        });
-        idle().push(reader);
-        seen
+        self.readers.with(|reader| {
+            self.records.with(self.range(row), |file| {
+                let pixels = reader.pixels(file).map_err(|problem| {
+                    let problem = format!("sample {row} {problem}");
+                    Error::file(&self.path, problem, "pack the photos again")
+                });
+                pixels.and_then(visit)
+            })
+        })
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::augment::Augmenter;
-use super::sampler::Permutation;
+use super::sampler::{Order, Shuffle};
 use super::{Augment, Dataset, Place, Scaling};
 use crate::{Error, Result};
 
@@ -16,9 +16,6 @@ const DISK_BYTES_PER_S: f64 = 5e8;
 
 /// Samples whose bytes are on their way to the cache while one is converted: they lie anywhere in memory.
 const AHEAD: usize = 6;
-
-/// The most threads of a rank that decode photos.
-const MOST_DECODERS: usize = 4;
 
 /// The pixels of a batch: (n, c, h, w).
 #[derive(Clone, Debug)]
@@ -103,7 +100,10 @@ impl Batch {
         match &mut self.images {
             Images::Bytes(pixels) => {
                 pixels.resize(n * each, 0);
-                let threads = if data.is_encoded() { decoders(n) } else { 1 };
+                let threads = match data.is_encoded() {
+                    true => data.decoders().min(n).max(1),
+                    false => 1,
+                };
                 bytes(data, indices, pixels, changes, threads)?;
             }
             Images::Floats(values) => {
@@ -131,12 +131,6 @@ fn prefetcher(data: &Dataset, indices: &[u64]) -> impl Fn(usize) {
     let ask = move |&index: &u64| data.prefetch(index as usize);
     indices.iter().take(AHEAD).for_each(ask);
     move |i| indices.get(i + AHEAD).into_iter().for_each(ask)
-}
-
-/// How many threads decode `n` photos.
-fn decoders(n: usize) -> usize {
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
-    cores.min(MOST_DECODERS).min(n).max(1)
 }
 
 /// Fills `pixels` with the samples of `data` that `indices` name, by so many threads; what comes out does not depend on them.
@@ -201,9 +195,20 @@ impl Loader {
 
     /// The same with images changed as `augment` says, which must fit their shape; also drawn by `seed`.
     pub fn augmented(data: Arc<Dataset>, scaling: Scaling, seed: u64, augment: &Augment) -> Self {
+        Self::shuffled(data, scaling, seed, augment, Shuffle::Samples)
+    }
+
+    /// The same with the samples in another kind of order.
+    pub fn shuffled(
+        data: Arc<Dataset>,
+        scaling: Scaling,
+        seed: u64,
+        augment: &Augment,
+        shuffle: Shuffle,
+    ) -> Self {
         let batch = Batch::new(&data, &scaling);
         let is_read_ahead = data.is_read_ahead();
-        let reader = Reader::new(data, seed, augment);
+        let reader = Reader::new(data, seed, augment, shuffle);
         let helper = is_read_ahead.then(|| Helper::start(reader.clone()));
         Self {
             reader,
@@ -277,37 +282,47 @@ impl Helper {
 struct Reader {
     data: Arc<Dataset>,
     seed: u64,
-    order: Option<(u64, Permutation)>,
+    shuffle: Shuffle,
+    /// Where the shards begin.
+    starts: Vec<usize>,
+    order: Option<(u64, Order)>,
     augmenter: Option<Augmenter>,
     /// Whether the last batch came at the speed of a disk.
     slow: bool,
+    /// The stretch of samples, of an epoch, behind which the next one was asked for.
+    asked: Option<(u64, usize)>,
 }
 
 impl Reader {
-    fn new(data: Arc<Dataset>, seed: u64, augment: &Augment) -> Self {
+    fn new(data: Arc<Dataset>, seed: u64, augment: &Augment, shuffle: Shuffle) -> Self {
         let augmenter =
             (!augment.is_none()).then(|| Augmenter::new(augment.clone(), seed, data.shape));
         Self {
+            starts: data.shard_starts(),
             data,
             seed,
+            shuffle,
             order: None,
             augmenter,
             slow: false,
+            asked: None,
         }
     }
 
-    fn order(&mut self, epoch: u64) -> &Permutation {
-        let (n, seed) = (self.data.len(), self.seed);
-        match &mut self.order {
-            Some((known, _)) if *known == epoch => {}
-            order => *order = Some((epoch, Permutation::new(n, seed, epoch))),
+    fn order(&mut self, epoch: u64) -> Order {
+        if let Some((_, order)) = self.order.as_ref().filter(|(known, _)| *known == epoch) {
+            return order.clone();
         }
-        &self.order.as_ref().expect("just made").1
+        let set = (self.data.len(), &self.starts[..]);
+        let order = Order::new(self.shuffle, set, self.seed, epoch);
+        self.order = Some((epoch, order.clone()));
+        order
     }
 
     fn load(&mut self, place: &Place, batch: &mut Batch) -> Result<()> {
         let start = Instant::now();
-        let order = self.order(place.epoch).clone();
+        let order = self.order(place.epoch);
+        self.ask_ahead(place, &order);
         let indices = place.positions.clone().map(|k| order.at(k));
         let changes = self.augmenter.as_mut();
         batch.fill(
@@ -320,8 +335,22 @@ impl Reader {
         Ok(())
     }
 
+    /// Asks for the next stretch of shards as a whole when the first sample of one is taken: what lies beside each other comes
+    /// from a disk in large pieces.
+    fn ask_ahead(&mut self, place: &Place, order: &Order) {
+        let Order::Shards(order) = order else {
+            return;
+        };
+        let stretch = (place.epoch, order.number(place.positions.start));
+        if self.asked != Some(stretch) {
+            self.asked = Some(stretch);
+            let next = order.next(place.positions.start);
+            (next.iter()).for_each(|&(first, last)| self.data.hint_all(first, last));
+        }
+    }
+
     fn hint(&mut self, place: &Place) {
-        let order = self.order(place.epoch).clone();
+        let order = self.order(place.epoch);
         place
             .positions
             .clone()

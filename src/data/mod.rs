@@ -2,6 +2,7 @@
 //! makes sets.
 
 mod augment;
+mod cache;
 pub mod cifar;
 pub mod clicks;
 pub mod describe;
@@ -10,9 +11,11 @@ mod encoded;
 pub mod examples;
 pub mod export;
 mod fingerprint;
+mod folder;
 pub mod idx;
 pub mod images;
 mod loader;
+mod measure;
 mod part;
 pub mod photos;
 mod pixels;
@@ -27,11 +30,13 @@ mod unpack;
 mod writer;
 
 pub use augment::Augment;
+pub use cache::Caching;
 pub use loader::{Batch, Images, Loader};
 pub use part::{Part, Values};
 pub use pixels::Scaling;
-pub use set::Dataset;
+pub use sampler::Shuffle;
 use set::shard_paths;
+pub use set::{Dataset, Frame};
 pub use steps::{Length, Piece, Place, Steps};
 pub use writer::{Description, SetWriter};
 use writer::{MANIFEST, ShardWriter, only_shards};

@@ -9,6 +9,7 @@ use memmap2::{Advice, Mmap};
 
 use super::Shape;
 use super::encoded::Encoded;
+use super::folder::Folder;
 use crate::backend::cpu::{prefetch, scale};
 use crate::h5::{Element, Table};
 use crate::{Error, Result};
@@ -164,6 +165,8 @@ enum Source {
     Plain(Bytes),
     /// Out of photos.
     Encoded(Encoded),
+    /// Out of photos in their own files.
+    Folder(Folder),
 }
 
 /// The images of one shard.
@@ -196,52 +199,63 @@ impl Pixels {
 
     /// The pixels that photos become.
     pub(super) fn of_photos(path: &Path, photos: Encoded) -> Self {
+        Self::decoded(path, photos.shape(), Source::Encoded(photos))
+    }
+
+    /// The pixels that photos in their own files become.
+    pub(super) fn of_folder(path: &Path, photos: Folder) -> Self {
+        Self::decoded(path, photos.shape(), Source::Folder(photos))
+    }
+
+    fn decoded(path: &Path, shape: Shape, source: Source) -> Self {
         Self {
             path: path.to_path_buf(),
-            shape: photos.shape(),
+            shape,
             element: Element::U8,
-            source: Source::Encoded(photos),
+            source,
         }
     }
 
     /// Whether they are decoded when they are asked for.
     pub(super) fn is_encoded(&self) -> bool {
-        matches!(self.source, Source::Encoded(_))
+        !matches!(self.source, Source::Plain(_))
     }
 
-    /// Passes the file of photo `row` to `visit`, where there are photos.
+    /// Whether each sample is a file by itself.
+    pub(super) fn is_folder(&self) -> bool {
+        matches!(self.source, Source::Folder(_))
+    }
+
+    /// Passes the file of photo `row` to `visit`, where a shard holds photos.
     pub(super) fn with_record<R>(
         &self,
         row: usize,
         visit: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Option<Result<R>> {
         match &self.source {
-            Source::Plain(_) => None,
             Source::Encoded(photos) => Some(photos.records().with(photos.range(row), visit)),
+            Source::Plain(_) | Source::Folder(_) => None,
         }
     }
 
     /// Whether what is stored is seen in memory.
     pub(super) fn is_mapped(&self) -> bool {
-        self.stored().is_mapped()
-    }
-
-    /// What the file holds.
-    fn stored(&self) -> &Bytes {
         match &self.source {
-            Source::Plain(bytes) => bytes,
-            Source::Encoded(photos) => photos.records(),
+            Source::Plain(bytes) => bytes.is_mapped(),
+            Source::Encoded(photos) => photos.records().is_mapped(),
+            Source::Folder(_) => true,
         }
     }
 
-    /// Where sample `row` is in it.
-    fn range(&self, row: usize) -> Range<usize> {
+    /// What the file holds of sample `row`, and where; nothing where each sample is a file.
+    fn stored(&self, row: usize) -> Option<(&Bytes, Range<usize>)> {
         match &self.source {
-            Source::Plain(_) => {
-                let bytes = self.bytes_per_sample();
-                row * bytes..(row + 1) * bytes
+            Source::Plain(bytes) => {
+                let each = self.bytes_per_sample();
+                Some((bytes, row * each..(row + 1) * each))
             }
-            Source::Encoded(photos) => photos.range(row),
+            Source::Encoded(photos) => Some((photos.records(), photos.range(row))),
+            Source::Folder(_) => None,
         }
     }
 
@@ -252,28 +266,38 @@ impl Pixels {
 
     /// Asks the system to bring sample `row` into memory, without waiting.
     pub(super) fn hint(&self, row: usize) {
-        self.stored().hint(self.range(row));
+        if let Some((bytes, range)) = self.stored(row) {
+            bytes.hint(range);
+        }
+    }
+
+    /// The same for the samples from one to another.
+    pub(super) fn hint_all(&self, first: usize, last: usize) {
+        if let (Some((bytes, from)), Some((_, to))) = (self.stored(first), self.stored(last)) {
+            bytes.hint(from.start..to.end);
+        }
     }
 
     /// Starts bringing sample `row` from memory into the cache.
     pub(super) fn prefetch(&self, row: usize) {
-        self.stored().prefetch(self.range(row));
-    }
-
-    /// Writes sample `row`, scaled, into `out`; a value that is not finite is an error.
-    pub(super) fn scaled(&self, row: usize, scaling: &Scaling, out: &mut [f32]) -> Result<()> {
-        self.with_bytes(row, |bytes| self.convert(row, bytes, scaling, out))
+        if let Some((bytes, range)) = self.stored(row) {
+            bytes.prefetch(range);
+        }
     }
 
     /// The sample's bytes as they are stored.
     pub(super) fn with_bytes<R>(
         &self,
         row: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<R>,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         match &self.source {
             Source::Encoded(photos) => photos.with_pixels(row, visit),
-            Source::Plain(bytes) if bytes.is_mapped() => bytes.with(self.range(row), visit),
+            Source::Folder(photos) => photos.with_pixels(row, visit),
+            Source::Plain(bytes) if bytes.is_mapped() => {
+                let each = self.bytes_per_sample();
+                bytes.with(row * each..(row + 1) * each, visit)
+            }
             Source::Plain(Bytes::Read(table)) if self.element == Element::F32 => {
                 let values: Vec<f32> = table.read(row..row + 1)?;
                 let bytes: Vec<u8> = values
@@ -287,7 +311,14 @@ impl Pixels {
         }
     }
 
-    fn convert(&self, row: usize, bytes: &[u8], scaling: &Scaling, out: &mut [f32]) -> Result<()> {
+    /// Writes the bytes of sample `row`, scaled, into `out`; a value that is not finite is an error.
+    pub(super) fn convert(
+        &self,
+        row: usize,
+        bytes: &[u8],
+        scaling: &Scaling,
+        out: &mut [f32],
+    ) -> Result<()> {
         let plane = self.shape.h * self.shape.w;
         if self.element == Element::U8 {
             scaling.bytes(plane, bytes, out);
@@ -313,7 +344,8 @@ impl Pixels {
         )
     }
 
-    fn bytes_per_sample(&self) -> usize {
+    /// Bytes of a sample, as `with_bytes` passes them.
+    pub(super) fn bytes_per_sample(&self) -> usize {
         self.shape.len() * if self.element == Element::U8 { 1 } else { 4 }
     }
 }

@@ -3,15 +3,32 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
+use super::cache::{Cache, Caching};
 use super::encoded::Encoded;
+use super::folder::Folder;
+use super::photos::{Fit, Labels, Listing, Readers};
 use super::pixels::Pixels;
-use super::{Scaling, Shape, VERSION};
+use super::{MOST_DECODED, Scaling, Shape, VERSION};
+use crate::comm::{Comm, agree};
 use crate::h5::{Element, File};
 use crate::{Error, Result};
 
 /// The most classes a set may have: beyond it a label or attribute is damaged.
 const MOST_CLASSES: u32 = 1 << 24;
+
+/// The most threads of a rank that decode photos, where nothing else is asked for.
+const MOST_DECODERS: usize = 4;
+
+/// What photos become that are read one file at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Channels, height and width.
+    pub shape: Shape,
+    /// How they become that.
+    pub fit: Fit,
+}
 
 /// Labelled images, all of one shape.
 pub struct Dataset {
@@ -33,6 +50,10 @@ pub struct Dataset {
     shards: Arc<Vec<Shard>>,
     /// The samples of the shards that belong to the set, where not all do.
     chosen: Option<Vec<usize>>,
+    /// Where samples of the shards are kept, if they are.
+    cache: Option<Arc<Cache>>,
+    /// Threads that decode photos.
+    decoders: usize,
 }
 
 struct Shard {
@@ -74,6 +95,8 @@ impl Dataset {
                 labels: Vec::new(),
                 shards: Arc::default(),
                 chosen: None,
+                cache: None,
+                decoders: decoders(),
             });
             if head.shape != set.shape {
                 return Err(Error::Mismatch {
@@ -127,7 +150,106 @@ impl Dataset {
             labels: chosen.iter().map(|&index| self.labels[index]).collect(),
             shards: self.shards.clone(),
             chosen: Some(chosen.into_iter().map(|index| self.row(index)).collect()),
+            cache: self.cache.clone(),
+            decoders: self.decoders,
         }
+    }
+
+    /// As `open`, where a folder of photos is a set too: with a folder for each class, or for those of `like`, where that has
+    /// names for them.
+    pub fn open_framed(path: &Path, frame: Option<Frame>, like: Option<&Self>) -> Result<Self> {
+        match frame {
+            Some(frame) if path.is_dir() && shards_in(path)?.is_empty() => {
+                let known = like.map(|like| &like.class_names[..]);
+                Self::of_photos(path, frame, known.filter(|names| !names.is_empty()))
+            }
+            _ => Self::open(path),
+        }
+    }
+
+    fn of_photos(
+        path: &Path,
+        Frame { shape, fit }: Frame,
+        known: Option<&[String]>,
+    ) -> Result<Self> {
+        if !matches!(shape.c, 1 | 3) || shape.is_empty() || shape.len() > MOST_DECODED {
+            return Err(Error::Mismatch {
+                what: format!("--shape for the photos of {}", path.display()),
+                expected: format!("1 or 3 channels, and at most {MOST_DECODED} values"),
+                got: shape.to_string(),
+                hint: "give it as 3x224x224: channels, height and width",
+            });
+        }
+        let listing = Listing::new(path, &Labels::Folders, known)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let labels: Vec<u32> = listing.photos.iter().map(|photo| photo.label).collect();
+        let class_names = listing.classes.clone();
+        let photos = Folder::new(path, listing, Readers::new(shape, fit));
+        let shard = Shard {
+            path: path.to_path_buf(),
+            first: 0,
+            pixels: Pixels::of_folder(path, photos),
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            shape,
+            classes: class_names.len() as u32,
+            mean: Vec::new(),
+            std: Vec::new(),
+            provenance: format!("photos of {name}, {fit} to {shape}"),
+            class_names,
+            labels,
+            shards: Arc::new(vec![shard]),
+            chosen: None,
+            cache: None,
+            decoders: decoders(),
+        })
+    }
+
+    /// Keeps samples from now on, where they have to be decoded or read through HDF5: mapped ones are in memory already, once
+    /// for all ranks of a node. Gives the bytes that this is for each rank, of which there may be so many; *collective*.
+    pub fn keep(&mut self, comm: &dyn Comm, caching: Caching, memory: Option<u64>) -> Result<u64> {
+        if caching == Caching::None || !self.is_read_ahead() {
+            return Ok(0);
+        }
+        let last = self.chosen.as_ref().and_then(|rows| rows.iter().max());
+        let samples = last.map_or(self.len(), |last| last + 1);
+        let each = self.shards[0].pixels.bytes_per_sample();
+        let bytes = Cache::bytes(samples, each) as u64;
+        let share = match caching {
+            Caching::Node => bytes.div_ceil(comm.local_size() as u64),
+            _ => bytes,
+        };
+        if let Some(have) = memory.filter(|&have| have < share) {
+            return agree(
+                comm,
+                Err(Error::Mismatch {
+                    what: format!(
+                        "memory of each rank for --cache {} of {}",
+                        caching.name(),
+                        self.path.display()
+                    ),
+                    expected: format!("{} at least", crate::train::readable(share)),
+                    got: crate::train::readable(have),
+                    hint: "leave --cache out, or pack the photos as pixels, which are mapped",
+                }),
+            );
+        }
+        self.cache = Some(Arc::new(match caching {
+            Caching::Node => Cache::of_node(&*comm.node(), samples, each)?,
+            _ => agree(comm, Cache::of_rank(samples, each))?,
+        }));
+        Ok(share)
+    }
+
+    /// How many threads decode photos.
+    pub fn decoders(&self) -> usize {
+        self.decoders
+    }
+
+    /// Has so many threads decode photos.
+    pub fn decode_by(&mut self, threads: usize) {
+        self.decoders = threads.max(1);
     }
 
     /// Refuses a set with fewer samples than ranks.
@@ -169,6 +291,11 @@ impl Dataset {
                 self.classes.to_string(),
                 other.classes.to_string(),
             );
+        }
+        let (mine, others) = (&self.class_names, &other.class_names);
+        let differ = mine.iter().zip(others).find(|(mine, other)| mine != other);
+        if let Some((mine, other)) = differ {
+            return mismatch("names of classes", mine.clone(), other.clone());
         }
         Ok(())
     }
@@ -218,6 +345,27 @@ impl Dataset {
         self.shards.iter().any(|shard| shard.pixels.is_encoded())
     }
 
+    /// Whether each sample is a file by itself.
+    pub fn is_folder(&self) -> bool {
+        self.shards[0].pixels.is_folder()
+    }
+
+    /// Where samples are kept, if they are.
+    pub fn is_cached(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// The first sample of each shard, where samples are in the order of the shards.
+    pub fn shard_starts(&self) -> Vec<usize> {
+        let starts = self.shards.iter().map(|shard| match &self.chosen {
+            None => shard.first,
+            Some(chosen) => chosen.partition_point(|&row| row < shard.first),
+        });
+        let mut starts: Vec<usize> = starts.filter(|&start| start < self.len()).collect();
+        starts.dedup();
+        starts
+    }
+
     /// Whether a thread reads ahead: where a sample is more than a piece of memory.
     pub fn is_read_ahead(&self) -> bool {
         self.is_encoded() || !self.is_mapped()
@@ -236,14 +384,26 @@ impl Dataset {
     /// Writes sample `index`, scaled, into `out` and returns its label.
     pub fn sample(&self, index: usize, scaling: &Scaling, out: &mut [f32]) -> Result<u32> {
         let (shard, row) = self.locate(index);
-        shard.pixels.scaled(row, scaling, out)?;
+        self.with_bytes(index, |bytes| {
+            shard.pixels.convert(row, bytes, scaling, out)
+        })?;
         Ok(self.labels[index])
     }
 
     /// Passes sample `index` to `visit` as the bytes that are stored.
-    pub fn with_bytes<R>(&self, index: usize, visit: impl FnMut(&[u8]) -> Result<R>) -> Result<R> {
+    pub fn with_bytes<R>(&self, index: usize, visit: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         let (shard, row) = self.locate(index);
-        shard.pixels.with_bytes(row, visit)
+        let Some(cache) = &self.cache else {
+            return shard.pixels.with_bytes(row, visit);
+        };
+        let number = self.row(index);
+        match cache.ready(number) {
+            Some(bytes) => visit(bytes),
+            None => shard.pixels.with_bytes(row, |bytes| {
+                cache.keep(number, bytes);
+                visit(bytes)
+            }),
+        }
     }
 
     /// Starts bringing sample `index` from memory into the cache.
@@ -256,6 +416,12 @@ impl Dataset {
     pub fn hint(&self, index: usize) {
         let (shard, row) = self.locate(index);
         shard.pixels.hint(row);
+    }
+
+    /// The same for all samples from one to another of the same shard, where they lie beside each other.
+    pub fn hint_all(&self, first: usize, last: usize) {
+        let ((shard, first), (_, last)) = (self.locate(first), self.locate(last));
+        shard.pixels.hint_all(first, last);
     }
 
     /// The number of sample `index` among all that the shards hold.
@@ -283,6 +449,22 @@ pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
+    let files = shards_in(path)?;
+    if files.is_empty() {
+        let hint = "a data set is one .h5 file or a folder of them; photos in folders are packed (`phalanx data pack`), or trained on with --shape";
+        return Err(Error::file(path, "is a folder without .h5 files", hint));
+    }
+    Ok(files)
+}
+
+/// Threads that decode photos in a process that has the machine for itself.
+fn decoders() -> usize {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    cores.min(MOST_DECODERS)
+}
+
+/// The `.h5` files of a folder, by name.
+fn shards_in(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(Error::io("read folder", path))? {
         let file = entry.map_err(Error::io("read folder", path))?.path();
@@ -292,10 +474,6 @@ pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
         if !hidden && file.extension().is_some_and(|extension| extension == "h5") {
             files.push(file);
         }
-    }
-    if files.is_empty() {
-        let hint = "a data set is one .h5 file or a folder of them";
-        return Err(Error::file(path, "is a folder without .h5 files", hint));
     }
     files.sort();
     Ok(files)

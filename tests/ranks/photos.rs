@@ -14,15 +14,16 @@ use crate::launch::{children, exists, phalanx, run, signal, start, wait};
 use crate::refused::{How, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 5] = [
+pub const JOBS: [(&str, fn()); 6] = [
     (
         "photos packed by 1, 2 and 4 ranks are the same bytes",
         same_bytes,
     ),
     (
-        "photos that are pixels or JPEG files train to the same losses",
+        "photos that are pixels, records or files train to the same losses",
         same_losses,
     ),
+    ("a study of input measures and explains", study),
     ("a killed pack is taken up where it was", killed),
     ("a pack goes on when a full disk has room again", full_disk),
     ("photos that cannot be packed are refused", bad),
@@ -90,24 +91,56 @@ fn same_losses() {
             }
         }
     }
-    let losses = |records: &str| {
+    for records in ["pixels", "jpeg"] {
         let pack = format!("data pack photos {records} --shape 3x16x16 --records {records}");
         job(2, path, &pack);
+    }
+    let train = |name: &str, words: &str| {
         let train = format!(
-            "train softmax {records} --test {records} --normalize --epochs 3 --batch 5 --seed 7 --augment flip,crop --out run-{records}"
+            "train softmax {words} --normalize --epochs 3 --batch 5 --seed 7 --augment flip,crop --out run-{name}"
         );
-        job(2, path, &train);
-        let rows = csv(path.join(format!("run-{records}")).join("metrics.csv"));
+        let output = job(2, path, &train);
+        assert!(output.contains("waited for data"), "{output}");
+        let rows = csv(path.join(format!("run-{name}")).join("metrics.csv"));
         let names = ["step", "loss", "test_loss", "test_accuracy"];
         let row = |row: &BTreeMap<String, String>| {
             let value = |name: &&str| row.get(*name).cloned().unwrap_or_default();
             names.iter().map(value).collect::<Vec<String>>()
         };
-        rows.iter().map(row).collect::<Vec<_>>()
+        (rows.iter().map(row).collect::<Vec<_>>(), output)
     };
-    let (pixels, jpeg) = (losses("pixels"), losses("jpeg"));
+    let (pixels, output) = train("pixels", "pixels --test pixels --cache node");
     assert!(pixels.len() > 3, "{pixels:?}");
+    assert!(
+        output.contains("pixels, mapped, which need no --cache"),
+        "{output}"
+    );
+    let (jpeg, _) = train("jpeg", "jpeg --test photos --shape 3x16x16");
     assert_eq!(pixels, jpeg);
+    for cache in ["none", "memory", "node"] {
+        let words = format!("photos --test jpeg --shape 3x16x16 --cache {cache} --decoders 2");
+        let (files, output) = train(cache, &words);
+        assert!(output.contains("photos, a file at a time, decoded by 2 threads"));
+        assert_eq!(pixels, files, "cache {cache}");
+    }
+    let accuracy = |data: &str| {
+        let output = job(2, path, &format!("eval run-node {data}"));
+        let line = output.lines().find(|line| line.contains("accuracy"));
+        line.unwrap_or(&output).to_owned()
+    };
+    assert_eq!(accuracy("photos"), accuracy("pixels"));
+
+    job(
+        2,
+        path,
+        "data pack photos mixed --shape 3x16x16 --shuffle 5 --shard-size 4KiB",
+    );
+    let (mixed, output) = train("mixed", "mixed --test pixels --shuffle shards --buffer 8");
+    assert!(
+        output.contains("shard by shard through 8 samples"),
+        "{output}"
+    );
+    assert!(mixed.len() == pixels.len() && mixed != pixels);
 }
 
 fn killed() {
@@ -195,6 +228,59 @@ fn full_disk() {
     assert_eq!(got, shards(&path.join("whole")));
 }
 
+fn study() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 40, 24);
+    let words = "bench input photos --shape 3x16x16 --kinds files,jpeg,pixels,copy --batch 2,4,8 --batches 1,2 --samples 20,40 --ranks 1,2 --repeats 2 --work . --out found";
+    let output = job(2, path, words);
+    for fact in [
+        "files: read again, cache none → node",
+        "pixels: 1 → 2 ranks",
+        "jpeg by batch: n ",
+        "saturating",
+        "ln(images/s) of files, jpeg, pixels",
+        "written to found",
+    ] {
+        assert_eq!(output.matches(fact).count().min(1), 1, "{fact}: {output}");
+    }
+    let rows = csv(path.join("found/measurements.csv"));
+    // Ranks, batch, batches, samples, repetition, repeats; caches and cold for those that have them.
+    assert_eq!(rows.len(), 2 * 3 * 2 * 2 * 2 * 2 * (2 * 3 * 2 + 2 + 1));
+    let good =
+        |row: &BTreeMap<String, String>| row["images_per_s"].parse::<f64>().is_ok_and(|x| x > 0.0);
+    assert!(rows.iter().all(good));
+    assert!(csv(path.join("found/regressions.csv")).len() > 50);
+    let left = fs::read_dir(path).unwrap().count();
+    assert_eq!(left, 2, "only the photos and what was found are there");
+    refused(
+        path,
+        How::Plain,
+        &[
+            (
+                "bench input photos --out found",
+                1,
+                &["found exists already"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --samples 41",
+                2,
+                &["there are 40 photos"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --ranks 2",
+                2,
+                &["start this under mpirun -n 2"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --batch 64",
+                2,
+                &["more than the 13 of the smallest"],
+            ),
+        ],
+    );
+}
+
 fn bad() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -202,6 +288,10 @@ fn bad() {
     fs::create_dir_all(path.join("empty/class")).unwrap();
     fs::write(path.join("twice.csv"), "fig/0001.webp,1\nfig/0001.webp,2\n").unwrap();
     fs::write(path.join("a.txt"), "text").unwrap();
+    photos(&path.join("cut"), 6, 20);
+    fs::write(path.join("cut/fig/a.jpg"), [0xff, 0xd8, 0xff]).unwrap();
+    photos(&path.join("other"), 6, 20);
+    fs::rename(path.join("other/fig"), path.join("other/plum")).unwrap();
     for how in [How::Plain, How::Ranks(3)] {
         refused(
             path,
@@ -234,6 +324,36 @@ fn bad() {
                     "data pack photos set --quality 80",
                     2,
                     &["give --records jpeg too"],
+                ),
+                (
+                    "train softmax photos --shape 2x8x8",
+                    1,
+                    &["expected 1 or 3 channels", "got 2×8×8"],
+                ),
+                (
+                    "train softmax photos",
+                    1,
+                    &["is a folder without .h5 files", "trained on with --shape"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --shuffle shards",
+                    2,
+                    &["--shuffle shards is for sets in shards"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --buffer 5",
+                    2,
+                    &["--buffer is for --shuffle shards"],
+                ),
+                (
+                    "train softmax cut --shape 3x8x8 --batch 1 --out never",
+                    1,
+                    &["cut/fig/a.jpg", "is no whole JPEG", "--bad skip"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --test other --batch 1 --out never",
+                    1,
+                    &["is of class plum", "does not have"],
                 ),
             ],
         );

@@ -96,6 +96,7 @@ fn records_idx_and_png_give_the_same_set_again() {
             fit: Fit::Crop,
             records: Records::Pixels,
             quality: None,
+            shuffle: None,
             bad: Bad::Stop,
             shard_size: 1 << 20,
             partitions: None,

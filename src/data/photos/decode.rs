@@ -190,6 +190,11 @@ pub(in crate::data) fn png_of_planes(pixels: &[u8], shape: Shape) -> Result<Vec<
     png(&beside(pixels, shape), (shape.w, shape.h))
 }
 
+/// A JPEG file of pixels (c, h, w), 1 or 3 channels.
+pub fn jpeg_of_planes(pixels: &[u8], shape: Shape, quality: u8) -> Result<Vec<u8>, String> {
+    encode(&beside(pixels, shape), (shape.w, shape.h), quality)
+}
+
 /// Pixels (c, h, w) as (h, w, c).
 pub(in crate::data) fn beside(pixels: &[u8], shape: Shape) -> Vec<u8> {
     let (c, plane) = (shape.c, shape.h * shape.w);

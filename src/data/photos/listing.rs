@@ -11,6 +11,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::pattern::Pattern;
 use crate::comm::Comm;
+use crate::data::sampler::Permutation;
 use crate::{Error, Result};
 
 /// Endings of files that are photos, in small letters.
@@ -32,18 +33,18 @@ pub enum Labels {
 
 /// One photo.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Photo {
+pub(in crate::data) struct Photo {
     /// Where it is, from the folder of all on.
-    pub(super) path: PathBuf,
-    pub(super) label: u32,
+    pub(in crate::data) path: PathBuf,
+    pub(in crate::data) label: u32,
 }
 
 /// All photos, in the order that they will have.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Listing {
+pub(in crate::data) struct Listing {
     /// What the classes are called.
-    pub(super) classes: Vec<String>,
-    pub(super) photos: Vec<Photo>,
+    pub(in crate::data) classes: Vec<String>,
+    pub(in crate::data) photos: Vec<Photo>,
     /// Files that are no photos by their names.
     pub(super) others: u64,
     /// Stands for names, labels, lengths and times of all photos.
@@ -55,7 +56,11 @@ type Named = (PathBuf, String);
 
 impl Listing {
     /// Looks through `folder`; `known` are classes in the order they must have.
-    pub(super) fn new(folder: &Path, labels: &Labels, known: Option<&[String]>) -> Result<Self> {
+    pub(in crate::data) fn new(
+        folder: &Path,
+        labels: &Labels,
+        known: Option<&[String]>,
+    ) -> Result<Self> {
         let mut others = 0;
         let (named, found) = match labels {
             Labels::Folders => by_folder(folder, &mut others)?,
@@ -86,6 +91,14 @@ impl Listing {
             photos,
             others,
         })
+    }
+
+    /// The same photos in the order that `seed` names.
+    pub(super) fn shuffled(mut self, seed: u64) -> Self {
+        let order = Permutation::new(self.photos.len(), seed, 0);
+        let photo = |i: usize| self.photos[order.at(i)].clone();
+        self.photos = (0..self.photos.len()).map(photo).collect();
+        self
     }
 
     /// What the first rank found, on every rank; *collective*.
@@ -159,7 +172,8 @@ fn number(named: Vec<Named>, classes: &[String]) -> Result<Vec<Photo>> {
     let photo = |(path, class): Named| match numbers.get(class.as_str()) {
         Some(&label) => Ok(Photo { path, label }),
         None => {
-            let problem = format!("is of class {class}, which the set of --like does not have");
+            let problem =
+                format!("is of class {class}, which the set that it is to fit does not have");
             let hint = "give a set that was made from photos of all these classes";
             Err(Error::file(path, problem, hint))
         }

@@ -8,6 +8,7 @@ mod decode;
 mod fit;
 mod listing;
 mod manifest;
+mod moments;
 mod pack;
 mod pattern;
 mod reader;
@@ -17,6 +18,7 @@ mod taker;
 mod tests;
 mod work;
 
+pub use decode::jpeg_of_planes;
 pub use fit::Fit;
 pub use listing::Labels;
 pub use pack::{Report, pack};
@@ -27,7 +29,9 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub(super) use decode::png_of_planes;
-pub(super) use reader::Reader;
+pub(super) use listing::Listing;
+pub(super) use moments::{add_moments, figures, moments};
+pub(super) use reader::{Reader, Readers};
 
 use super::Shape;
 
@@ -78,6 +82,8 @@ pub struct Pack {
     pub records: Records,
     /// Of records that are JPEG files: how well, 1 to 100, all photos are compressed anew at their new size.
     pub quality: Option<u8>,
+    /// Names a random order to put the photos into, if there is to be one.
+    pub shuffle: Option<u64>,
     /// What to do about those that cannot be read.
     pub bad: Bad,
     /// Bytes of a shard, about.

@@ -9,7 +9,7 @@ use super::manifest::{self, ShardFile};
 use super::shards::{self, About};
 use super::taker::{COUNTERS, FAILED, NEXT, Taker, failed, unreadable};
 use super::work::{Note, Plan, Work, name, partitions};
-use super::{Bad, Pack, Records};
+use super::{Bad, Pack, Records, figures};
 use crate::comm::{Comm, Counters, agree};
 use crate::data::{Dataset, Description, MOST_DECODED};
 use crate::observe::Progress;
@@ -94,7 +94,11 @@ fn list(comm: &dyn Comm, pack: &Pack) -> Result<Listing> {
             return Err(Error::file(&set.path, problem, hint));
         }
         let known = like.as_ref().map(|set| &set.class_names[..]);
-        Listing::new(&pack.photos, &pack.labels, known)
+        let listing = Listing::new(&pack.photos, &pack.labels, known)?;
+        Ok(match pack.shuffle {
+            Some(seed) => listing.shuffled(seed),
+            None => listing,
+        })
     };
     let mine = match comm.rank() {
         0 => found().map(Some),
@@ -167,6 +171,7 @@ impl Job<'_> {
             fit: self.pack.fit.to_string(),
             records: self.pack.records,
             quality: self.pack.quality,
+            shuffle: self.pack.shuffle,
             shard_size: self.pack.shard_size,
             most_pixels: self.pack.most_pixels,
             photos: self.listing.photos.len(),
@@ -319,20 +324,15 @@ impl Job<'_> {
         let pack = self.pack;
         let samples = self.listing.photos.len() - failures;
         let plane = (pack.shape.h * pack.shape.w) as u128;
-        let count = (samples as u128 * plane) as f64;
+        let count = samples as u128 * plane;
         let total = |channel: usize, power: usize| -> u128 {
             let each = notes
                 .iter()
                 .map(|note| u128::from(note.sums[channel][power]));
             each.sum()
         };
-        let moments = |channel: usize| {
-            let mean = total(channel, 0) as f64 / 255.0 / count;
-            let square = total(channel, 1) as f64 / (255.0 * 255.0) / count;
-            let variance = (square - mean * mean).max(0.0);
-            (mean as f32, variance.sqrt() as f32)
-        };
-        let (mean, std) = (0..pack.shape.c).map(moments).unzip();
+        let figures = |channel| figures([total(channel, 0), total(channel, 1)], count);
+        let (mean, std) = (0..pack.shape.c).map(figures).unzip();
         let folder = pack.photos.file_name().unwrap_or_default();
         About {
             description: Description {

@@ -3,8 +3,9 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Mutex;
 
-use super::decode::{beside, decode, encode, is_jpeg};
+use super::decode::{decode, is_jpeg, jpeg_of_planes};
 use super::fit::Fitter;
 use super::{Fit, MOST_PIXELS, Pack};
 use crate::data::Shape;
@@ -43,7 +44,7 @@ impl Reader {
     }
 
     /// The pixels (c, h, w) of the photo at `path`, or why there are none.
-    pub(super) fn photo(&mut self, path: &Path) -> Result<&[u8], String> {
+    pub(in crate::data) fn photo(&mut self, path: &Path) -> Result<&[u8], String> {
         let mut file = std::mem::take(&mut self.file);
         let read = self.load(path, &mut file);
         let made = read.and_then(|()| self.make(&file));
@@ -61,12 +62,7 @@ impl Reader {
         if quality.is_none() && is_jpeg(&self.file) && self.had <= MOST_PIXELS {
             return Ok(self.file.clone());
         }
-        let size = (self.shape.w, self.shape.h);
-        encode(
-            &beside(&self.pixels, self.shape),
-            size,
-            quality.unwrap_or(QUALITY),
-        )
+        jpeg_of_planes(&self.pixels, self.shape, quality.unwrap_or(QUALITY))
     }
 
     /// All bytes of a file that is not larger than a photo can be.
@@ -95,5 +91,38 @@ impl Reader {
         self.fitter
             .fit(&picture, self.shape, self.fit, &mut self.pixels);
         Ok(())
+    }
+}
+
+/// Readers for any number of threads, each used by one at a time.
+pub(in crate::data) struct Readers {
+    shape: Shape,
+    fit: Fit,
+    idle: Mutex<Vec<Reader>>,
+}
+
+impl Readers {
+    /// For photos that become `shape`.
+    pub(in crate::data) fn new(shape: Shape, fit: Fit) -> Self {
+        Self {
+            shape,
+            fit,
+            idle: Mutex::default(),
+        }
+    }
+
+    /// What photos become.
+    pub(in crate::data) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Lends a reader to `read`.
+    pub(in crate::data) fn with<R>(&self, read: impl FnOnce(&mut Reader) -> R) -> R {
+        let idle = || self.idle.lock().expect("nobody panics with the readers");
+        let reader = idle().pop();
+        let mut reader = reader.unwrap_or_else(|| Reader::new(self.shape, self.fit, MOST_PIXELS));
+        let seen = read(&mut reader);
+        idle().push(reader);
+        seen
     }
 }

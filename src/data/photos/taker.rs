@@ -9,7 +9,7 @@ use super::pack::Job;
 use super::reader::Reader;
 use super::shards::{Part, Slots};
 use super::work::{Note, Work};
-use super::{Bad, Records};
+use super::{Bad, Records, add_moments, moments};
 use crate::comm::Counters;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt};
@@ -162,11 +162,7 @@ impl<'a> Taker<'a> {
             let each = self.job.per_shard();
             self.slots.write(i / each, i % each, pixels)?;
         }
-        for (sum, more) in note.sums.iter_mut().zip(sums) {
-            sum.iter_mut()
-                .zip(more)
-                .for_each(|(sum, more)| *sum += more);
-        }
+        add_moments(&mut note.sums, sums);
         Ok(Ok(()))
     }
 
@@ -188,20 +184,6 @@ impl<'a> Taker<'a> {
             None => Ok(()),
         }
     }
-}
-
-/// Sum and sum of squares of a channel's bytes.
-fn moments(plane: &[u8]) -> [u64; 2] {
-    // So few that 32 bits hold the sums, of which a processor adds several at once.
-    let some = |bytes: &[u8]| {
-        let add = |[sum, squares]: [u32; 2], &byte: &u8| {
-            let value = u32::from(byte);
-            [sum + value, squares + value * value]
-        };
-        bytes.iter().fold([0; 2], add).map(u64::from)
-    };
-    let plus = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
-    plane.chunks(1 << 14).map(some).fold([0; 2], plus)
 }
 
 /// Writes a note once `file` is on the disk, while other photos are read.

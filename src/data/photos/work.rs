@@ -23,6 +23,7 @@ pub(super) struct Plan {
     pub(super) fit: String,
     pub(super) records: Records,
     pub(super) quality: Option<u8>,
+    pub(super) shuffle: Option<u64>,
     pub(super) shard_size: usize,
     pub(super) most_pixels: u64,
     pub(super) photos: usize,

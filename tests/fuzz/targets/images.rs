@@ -51,6 +51,7 @@ fn encoded(place: &Place) -> Vec<u8> {
         fit: Fit::Crop,
         records: Records::Jpeg,
         quality: None,
+        shuffle: None,
         bad: Bad::Stop,
         shard_size: 1 << 20,
         partitions: None,

@@ -142,6 +142,7 @@ fn asked(photos: &Path, out: PathBuf) -> Pack {
         fit: Fit::Crop,
         records: Records::Pixels,
         quality: None,
+        shuffle: None,
         bad: Bad::Stop,
         shard_size: 8 * 8 * 3 * 7,
         partitions: None,
