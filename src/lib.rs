@@ -39,7 +39,7 @@
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
-//! | [`observe`] | progress and tables | `indicatif` |
+//! | [`observe`] | progress, tables and plots | `indicatif`, `resvg` |
 //! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
 //!
 //! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what

@@ -86,7 +86,8 @@ pub(super) struct BenchInput {
     /// The folder in which sets are packed for the time of the study; on the disk to measure [default: that for temporary files].
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
-    /// The folder to make, of measurements.csv, regressions.csv, residuals.csv and speedups.csv.
+    /// The folder to make: study.html with all tables and plots, plots as SVG and PNG, measurements.csv, regressions.csv,
+    /// residuals.csv and speedups.csv.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace an older study.

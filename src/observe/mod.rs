@@ -1,5 +1,6 @@
 //! What the user sees: progress while it runs, tables before and after.
 
+pub mod plot;
 mod progress;
 mod table;
 

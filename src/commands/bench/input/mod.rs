@@ -2,6 +2,7 @@
 
 mod analysis;
 mod design;
+mod plots;
 mod reading;
 mod sets;
 mod tables;
@@ -134,13 +135,12 @@ fn measure(comm: &dyn Comm, settings: &Settings, sets: &Sets, design: &Design) -
 fn tell(settings: &Settings, rows: &[Row]) -> Result<()> {
     let (parameters, joint) = (analysis::by_parameter(rows), analysis::joint(rows));
     let speedups = analysis::speedups(rows);
-    say(&tables::speeds(rows));
-    if let Some(text) = tables::cold(rows) {
-        say(&text);
-    }
-    say(&tables::speedups(&speedups));
-    say(&tables::parameters(&parameters));
-    say(&tables::joint(&joint));
+    let mut told = vec![tables::speeds(rows)];
+    told.extend(tables::cold(rows));
+    told.push(tables::speedups(&speedups));
+    told.push(tables::parameters(&parameters));
+    told.push(tables::joint(&joint));
+    told.iter().for_each(|text| say(text));
     let Some(out) = &settings.out else {
         return Ok(());
     };
@@ -161,6 +161,21 @@ fn tell(settings: &Settings, rows: &[Row]) -> Result<()> {
         tables::csv(&tables::residuals(&parameters, &joint)),
     )?;
     write("speedups.csv", tables::csv(&tables::factors(&speedups)))?;
+    let plots = plots::all(&parameters, &joint);
+    write("study.html", plots::page(&told, &plots))?;
+    let folder = place.join("plots");
+    std::fs::create_dir(&folder).map_err(Error::io("create folder", &folder))?;
+    let mut fonts = Ok(());
+    for plot in &plots {
+        write(&format!("plots/{}.svg", plot.name), plot.standalone())?;
+        let path = folder.join(format!("{}.png", plot.name));
+        fonts = fonts
+            .and(plot.png().map(|png| (path, png)))
+            .and_then(|(path, png)| std::fs::write(&path, png).map_err(Error::io("write", &path)));
+    }
+    if let Err(error) = fonts {
+        log::warn!("plots are there as SVG only: {error}");
+    }
     staged.commit()?;
     say(&format!("written to {}", out.display()));
     Ok(())

@@ -1,0 +1,168 @@
+//! Curves over one axis.
+
+use serde_json::json;
+
+use super::scale::{Scale, short};
+use super::svg::Drawing;
+use super::{Plot, colour};
+
+const WIDTH: f64 = 480.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 466.0;
+const TALL: f64 = 190.0;
+/// Points of a curve that are drawn: more than a screen can show.
+const POINTS: usize = 700;
+/// Up to so many points are marked each by itself.
+const MARKED: usize = 30;
+
+/// One curve.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Its name.
+    pub name: String,
+    /// Its points, by x.
+    pub points: Vec<(f64, f64)>,
+    /// The number of its colour.
+    pub colour: usize,
+    /// Whether it is drawn in dashes.
+    pub dashed: bool,
+}
+
+/// Several curves.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// What the plot's file is called.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// What x is, and the unit of y, if any.
+    pub x: String,
+    /// See `x`.
+    pub unit: String,
+    /// The curves.
+    pub series: Vec<Series>,
+    /// Whether y begins at zero.
+    pub from_zero: bool,
+}
+
+impl Lines {
+    /// Draws it; nothing if there is no point.
+    pub fn draw(self) -> Option<Plot> {
+        self.draw_over(Vec::new())
+    }
+
+    /// Draws it over clouds of points, which are not joined; nothing if there is no curve.
+    pub fn draw_over(mut self, mut clouds: Vec<Series>) -> Option<Plot> {
+        for one in self.series.iter_mut().chain(&mut clouds) {
+            (one.points).retain(|(x, y)| x.is_finite() && y.is_finite());
+        }
+        self.series.retain(|one| !one.points.is_empty());
+        if self.series.is_empty() {
+            return None;
+        }
+        let mut drawing = Drawing::default();
+        let items: Vec<(String, String)> = (clouds.iter().chain(&self.series))
+            .map(|one| (colour(one.colour), one.name.clone()))
+            .collect();
+        let top = 8.0 + drawing.legend((LEFT, 4.0), RIGHT - LEFT, &items);
+        let bottom = top + TALL;
+        let all = || {
+            clouds
+                .iter()
+                .chain(&self.series)
+                .flat_map(|one| &one.points)
+        };
+        let x = Scale::of(all().map(|point| point.0), (LEFT, RIGHT), false);
+        let zero = self.from_zero.then_some(0.0);
+        let values = all().map(|point| point.1).chain(zero);
+        let y = Scale::of(values, (bottom, top), !self.from_zero).rounded(5);
+        for (value, name) in y.ticks(5) {
+            let at = y.at(value);
+            drawing.line("grid", (LEFT, at), (RIGHT, at));
+            drawing.text("tick", (LEFT - 6.0, at + 4.0), "end", &name);
+        }
+        for (value, name) in x.ticks(6) {
+            drawing.text("tick", (x.at(value), bottom + 16.0), "middle", &name);
+        }
+        drawing.line("axis", (LEFT, bottom), (RIGHT, bottom));
+        let below = match self.unit.as_str() {
+            "" => self.x.clone(),
+            unit => format!("{} · y in {unit}", self.x),
+        };
+        drawing.text("label", (RIGHT, bottom + 33.0), "end", &below);
+        for one in &clouds {
+            let class = format!("fill {}", colour(one.colour));
+            let place = |&(a, b): &(f64, f64)| (x.at(a), y.at(b));
+            (one.points.iter()).for_each(|point| drawing.dot(&class, place(point)));
+        }
+        for one in &self.series {
+            let dashes = if one.dashed { " dashed" } else { "" };
+            let (class, place) = (colour(one.colour), |&(a, b): &(f64, f64)| {
+                (x.at(a), y.at(b))
+            });
+            let drawn = thinned(&one.points);
+            drawing.path(&format!("curve {class}{dashes}"), drawn.iter().map(place));
+            if one.points.len() <= MARKED {
+                (one.points.iter())
+                    .for_each(|point| drawing.dot(&format!("fill {class}"), place(point)));
+            }
+        }
+        let series: Vec<_> = (self.series.iter())
+            .map(|one| json!({"name": one.name, "points": thinned(&one.points)}))
+            .collect();
+        let (low, high) = x.ends();
+        let data = json!({"x": self.x, "unit": self.unit, "series": series,
+            "box": [LEFT, top, RIGHT, bottom], "ends": [low, high]});
+        Some(Plot {
+            about: self.about(y.is_log()),
+            name: self.name,
+            title: self.title,
+            size: (WIDTH, bottom + 40.0),
+            body: drawing.0,
+            data: Some(data.to_string()),
+        })
+    }
+
+    fn about(&self, log: bool) -> String {
+        let curve = |one: &Series| {
+            let (first, last) = (one.points[0], one.points[one.points.len() - 1]);
+            let write = |value: f64| short(value, value.abs().max(1e-9) / 1e3);
+            format!(
+                "{} from {} at {} {} to {} at {}",
+                one.name,
+                write(first.1),
+                self.x,
+                short(first.0, 1.0),
+                write(last.1),
+                short(last.0, 1.0)
+            )
+        };
+        let words: Vec<String> = self.series.iter().map(curve).collect();
+        let scale = if log {
+            " The y axis is logarithmic."
+        } else {
+            ""
+        };
+        format!("By {}: {}.{scale}", self.x, words.join("; "))
+    }
+}
+
+/// So few points that what is drawn looks the same: of each stretch the lowest and the highest.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    if points.len() <= POINTS {
+        return points.to_vec();
+    }
+    let each = points.len().div_ceil(POINTS / 2);
+    let mut kept = Vec::with_capacity(POINTS + 2);
+    kept.push(points[0]);
+    for stretch in points[1..points.len() - 1].chunks(each) {
+        let by = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
+        let ends = [stretch.iter().min_by(by), stretch.iter().max_by(by)];
+        let mut ends: Vec<(f64, f64)> = ends.into_iter().flatten().copied().collect();
+        ends.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ends.dedup();
+        kept.extend(ends);
+    }
+    kept.push(points[points.len() - 1]);
+    kept
+}
