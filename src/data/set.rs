@@ -13,6 +13,7 @@ use super::pixels::Pixels;
 use super::{MOST_DECODED, Scaling, Shape, VERSION};
 use crate::comm::{Comm, agree};
 use crate::h5::{Element, File};
+use crate::train::readable;
 use crate::{Error, Result};
 
 /// The most classes a set may have: beyond it a label or attribute is damaged.
@@ -207,7 +208,8 @@ impl Dataset {
     }
 
     /// Keeps samples from now on, where they have to be decoded or read through HDF5: mapped ones are in memory already, once
-    /// for all ranks of a node. Gives the bytes that this is for each rank, of which there may be so many; *collective*.
+    /// for all ranks of a node. Gives the bytes that this is for each rank, of which there may be so many, the same number on all
+    /// ranks; *collective*.
     pub fn keep(&mut self, comm: &dyn Comm, caching: Caching, memory: Option<u64>) -> Result<u64> {
         if caching == Caching::None || !self.is_read_ahead() {
             return Ok(0);
@@ -216,29 +218,27 @@ impl Dataset {
         let samples = last.map_or(self.len(), |last| last + 1);
         let each = self.shards[0].pixels.bytes_per_sample();
         let bytes = Cache::bytes(samples, each) as u64;
-        let share = match caching {
+        // The most of all ranks, so that all plan with the same: nodes may have different numbers of them.
+        let mut share = [match caching {
             Caching::Node => bytes.div_ceil(comm.local_size() as u64),
             _ => bytes,
-        };
+        }];
+        comm.max(&mut share);
+        let [share] = share;
         if let Some(have) = memory.filter(|&have| have < share) {
-            return agree(
-                comm,
-                Err(Error::Mismatch {
-                    what: format!(
-                        "memory of each rank for --cache {} of {}",
-                        caching.name(),
-                        self.path.display()
-                    ),
-                    expected: format!("{} at least", crate::train::readable(share)),
-                    got: crate::train::readable(have),
-                    hint: "leave --cache out, or pack the photos as pixels, which are mapped",
-                }),
-            );
+            let (cache, path) = (caching.name(), self.path.display());
+            return Err(Error::Mismatch {
+                what: format!("memory of each rank for --cache {cache} of {path}"),
+                expected: format!("{} at least", readable(share)),
+                got: readable(have),
+                hint: "leave --cache out, or pack the photos as pixels, which are mapped",
+            });
         }
-        self.cache = Some(Arc::new(match caching {
-            Caching::Node => Cache::of_node(&*comm.node(), samples, each)?,
-            _ => agree(comm, Cache::of_rank(samples, each))?,
-        }));
+        let cache = match caching {
+            Caching::Node => Cache::of_node(&*comm.node(), samples, each),
+            _ => Cache::of_rank(samples, each),
+        };
+        self.cache = Some(Arc::new(agree(comm, cache)?));
         Ok(share)
     }
 

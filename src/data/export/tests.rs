@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::data::photos::{Bad, Fit, Labels, MOST_PIXELS, Pack, Records, pack};
+use crate::data::photos::{Fit, Pack, pack};
 use crate::data::synthetic::{Amount, Kind, make};
 use crate::data::{Dataset, Shape, describe, examples, idx};
 
@@ -87,22 +87,7 @@ fn records_idx_and_png_give_the_same_set_again() {
         assert_eq!(content(&at("idx.h5")), wanted);
 
         export(&data, Format::Png, &at("png"), false).unwrap();
-        let asked = Pack {
-            photos: at("png"),
-            out: at("packed"),
-            labels: Labels::Folders,
-            like: None,
-            shape,
-            fit: Fit::Crop,
-            records: Records::Pixels,
-            quality: None,
-            shuffle: None,
-            bad: Bad::Stop,
-            shard_size: 1 << 20,
-            partitions: None,
-            most_pixels: MOST_PIXELS,
-            force: false,
-        };
+        let asked = Pack::new(at("png"), at("packed"), shape);
         crate::comm::run_ranks(1, |comm| pack(comm, &asked).map(|_| ()))
             .swap_remove(0)
             .unwrap();

@@ -95,3 +95,25 @@ pub struct Pack {
     /// Whether an existing set may be replaced.
     pub force: bool,
 }
+
+impl Pack {
+    /// Photos in a folder for each class, cropped to `shape` and stored as pixels; a bad one ends it.
+    pub fn new(photos: PathBuf, out: PathBuf, shape: Shape) -> Self {
+        Self {
+            photos,
+            out,
+            labels: Labels::Folders,
+            like: None,
+            shape,
+            fit: Fit::Crop,
+            records: Records::Pixels,
+            quality: None,
+            shuffle: None,
+            bad: Bad::Stop,
+            shard_size: 256 << 20,
+            partitions: None,
+            most_pixels: MOST_PIXELS,
+            force: false,
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use image::{ImageFormat, RgbImage};
 use phalanx::comm::threads_of_one_rank;
 use phalanx::data::describe::describe;
-use phalanx::data::photos::{Bad, Fit, Labels, MOST_PIXELS, Pack, Records, pack};
+use phalanx::data::photos::{Pack, Records, pack};
 use phalanx::data::synthetic::{Amount, Kind, make};
 use phalanx::data::{Dataset, Scaling, Shape};
 
@@ -43,20 +43,13 @@ fn encoded(place: &Place) -> Vec<u8> {
         place.put(&format!("photos/{i}/x.jpg"), bytes.get_ref());
     }
     let asked = Pack {
-        photos: place.path("photos"),
-        out: place.path("packed"),
-        labels: Labels::Folders,
-        like: None,
-        shape: Shape { c: 3, h: 4, w: 4 },
-        fit: Fit::Crop,
         records: Records::Jpeg,
-        quality: None,
-        shuffle: None,
-        bad: Bad::Stop,
-        shard_size: 1 << 20,
-        partitions: None,
-        most_pixels: MOST_PIXELS,
         force: true,
+        ..Pack::new(
+            place.path("photos"),
+            place.path("packed"),
+            Shape { c: 3, h: 4, w: 4 },
+        )
     };
     pack(&threads_of_one_rank(1)[0], &asked).expect("two photos");
     place.get("packed/shard-00000.h5")

@@ -101,6 +101,30 @@ pub struct Setting {
     pub cold: bool,
 }
 
+impl Setting {
+    /// A row of it, of so many seconds, with images of so many bytes.
+    pub fn row(&self, repetition: usize, seconds: f64, each: usize) -> Row {
+        let images = self.batch * self.batches * self.ranks;
+        Row {
+            run: 0,
+            kind: self.kind,
+            ranks: self.ranks,
+            batch: self.batch,
+            batches: self.batches,
+            samples: self.samples,
+            repetition,
+            cache: self.cache.name(),
+            cold: self.cold,
+            repeat: 0,
+            images,
+            seconds,
+            images_per_s: images as f64 / seconds,
+            mb_per_s: (images * each) as f64 / seconds / 1e6,
+            disk_mb: 0.0,
+        }
+    }
+}
+
 /// The lists of which all combinations are measured.
 #[derive(Clone, Debug)]
 pub struct Design {

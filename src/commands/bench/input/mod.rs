@@ -114,7 +114,8 @@ fn measure(comm: &dyn Comm, settings: &Settings, sets: &Sets, design: &Design) -
         let takes_part = comm.rank() < setting.ranks;
         let team = comm.split(usize::from(takes_part));
         let mine = match takes_part {
-            true => interrupt::check().and_then(|()| reading::read(&*team, sets, setting, how)),
+            true => agree(&*team, interrupt::check())
+                .and_then(|()| reading::read(&*team, sets, setting, how)),
             false => Ok(Vec::new()),
         };
         waiting.for_all();

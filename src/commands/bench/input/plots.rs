@@ -39,7 +39,7 @@ fn curves(one: &ByParameter) -> Option<Plot> {
         name: format!("{kind}-by-{factor}"),
         title: format!("{kind}: speed by {factor}"),
         x: factor.into(),
-        unit: "the mean where nothing else differs".into(),
+        unit: "multiples of the mean where nothing else differs".into(),
         series: one.described.curves.iter().enumerate().map(curve).collect(),
         from_zero: false,
     };

@@ -46,24 +46,9 @@ pub(super) fn read(team: &dyn Comm, sets: &Sets, setting: &Setting, how: How) ->
         agree(team, read)?;
         let mut disk = [from_disk() - before];
         team.sum(&mut disk);
-        let images = setting.batch * setting.batches * setting.ranks;
-        let bytes = (images * reading.data.shape.len()) as f64;
         rows.push(Row {
-            run: 0,
-            kind: setting.kind,
-            ranks: setting.ranks,
-            batch: setting.batch,
-            batches: setting.batches,
-            samples: setting.samples,
-            repetition,
-            cache: setting.cache.name(),
-            cold: setting.cold,
-            repeat: 0,
-            images,
-            seconds,
-            images_per_s: images as f64 / seconds,
-            mb_per_s: bytes / seconds / 1e6,
             disk_mb: disk[0] as f64 / 1e6,
+            ..setting.row(repetition, seconds, reading.data.shape.len())
         });
     }
     Ok(rows)

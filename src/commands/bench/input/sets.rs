@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::design::Kind;
 use crate::comm::{Comm, agree, block, path_of_first};
-use crate::data::photos::{Bad, Labels, MOST_PIXELS, Pack, Records, jpeg_of_planes, pack};
+use crate::data::photos::{Pack, Records, jpeg_of_planes, pack};
 use crate::data::{Dataset, Frame, images};
 use crate::{Error, Result, files};
 
@@ -57,20 +57,11 @@ impl Sets {
             Records::Pixels => Kind::Pixels,
         };
         Pack {
-            photos: self.photos.clone(),
-            out: self.path(kind),
-            labels: Labels::Folders,
-            like: None,
-            shape: self.frame.shape,
             fit: self.frame.fit,
             records,
-            quality: None,
-            shuffle: None,
-            bad: Bad::Stop,
             shard_size: 64 << 20,
-            partitions: None,
-            most_pixels: MOST_PIXELS,
             force: true,
+            ..Pack::new(self.photos.clone(), self.path(kind), self.frame.shape)
         }
     }
 

@@ -42,23 +42,11 @@ fn rows() -> Vec<Row> {
                         1.0
                     }
                     * (0.02 * f64::from(noise.normal())).exp();
-                let images = setting.batch * setting.batches * setting.ranks;
+                let images = (setting.batch * setting.batches * setting.ranks) as f64;
                 Row {
                     run,
-                    kind: setting.kind,
-                    ranks: setting.ranks,
-                    batch: setting.batch,
-                    batches: setting.batches,
-                    samples: setting.samples,
-                    repetition,
-                    cache: setting.cache.name(),
-                    cold: setting.cold,
                     repeat,
-                    images,
-                    seconds: images as f64 / speed,
-                    images_per_s: speed,
-                    mb_per_s: 0.0,
-                    disk_mb: 0.0,
+                    ..setting.row(repetition, images / speed, 0)
                 }
             })
         });

@@ -134,20 +134,9 @@ fn folder(path: &Path, photos: u32) {
 
 fn asked(photos: &Path, out: PathBuf) -> Pack {
     Pack {
-        photos: photos.to_path_buf(),
-        out,
-        labels: Labels::Folders,
-        like: None,
-        shape: shape(3, 8, 8),
-        fit: Fit::Crop,
-        records: Records::Pixels,
-        quality: None,
-        shuffle: None,
-        bad: Bad::Stop,
         shard_size: 8 * 8 * 3 * 7,
-        partitions: None,
         most_pixels: MOST,
-        force: false,
+        ..Pack::new(photos.to_path_buf(), out, shape(3, 8, 8))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Folders of photos become sets: the same by any number of ranks, in one go or several, with good photos and bad.
 
 use super::*;
-use crate::data::{Dataset, describe};
+use crate::data::{Caching, Dataset, Frame, describe};
 
 #[test]
 fn any_number_of_ranks_and_partitions_makes_the_same_bytes() {
@@ -314,4 +314,49 @@ fn classes_come_from_folders_tables_names_and_other_sets() {
         error.contains("does not fit the pattern {class}.jpg"),
         "{error}"
     );
+}
+
+#[test]
+fn a_folder_is_the_set_that_would_be_packed_of_it_however_it_is_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let photos = place.path().join("photos");
+    folder(&photos, 21);
+    let asked = asked(&photos, place.path().join("set"));
+    packed(2, &asked).unwrap();
+    let content = |set: &Dataset| {
+        let bytes = |i| set.with_bytes(i, |bytes| Ok(bytes.to_vec())).unwrap();
+        let figures = (set.mean.clone(), set.std.clone());
+        let samples: Vec<Vec<u8>> = (0..set.len()).map(bytes).collect();
+        (
+            figures,
+            set.class_names.clone(),
+            set.labels().to_vec(),
+            samples,
+        )
+    };
+    let wanted = content(&Dataset::open(&asked.out).unwrap());
+    let frame = Frame {
+        shape: asked.shape,
+        fit: asked.fit,
+    };
+    run_ranks(3, |comm| {
+        for caching in [Caching::None, Caching::Memory, Caching::Node] {
+            let mut set = Dataset::open_framed(&photos, Some(frame), None).unwrap();
+            assert!(set.is_folder() && set.is_encoded());
+            set.decode_by(2);
+            let kept = set.keep(comm, caching, None).unwrap();
+            assert_eq!(kept > 0, caching != Caching::None);
+            set.measure(comm).unwrap();
+            (0..2).for_each(|_| assert_eq!(content(&set), wanted, "{caching:?}"));
+            let part = set.part(vec![20, 3]);
+            let twentieth = part.with_bytes(0, |bytes| Ok(bytes.to_vec())).unwrap();
+            assert_eq!(twentieth, wanted.3[20]);
+        }
+        let mut set = Dataset::open_framed(&photos, Some(frame), None).unwrap();
+        let refused = set.keep(comm, Caching::Node, Some(100)).unwrap_err();
+        assert!(
+            refused.to_string().contains("for --cache node of"),
+            "{refused}"
+        );
+    });
 }
