@@ -22,6 +22,7 @@ mod pixels;
 pub mod rows;
 pub mod sampler;
 mod set;
+mod shard;
 pub mod split;
 mod steps;
 pub mod synthetic;

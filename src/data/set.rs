@@ -6,18 +6,15 @@ use std::sync::Arc;
 use std::thread;
 
 use super::cache::{Cache, Caching};
-use super::encoded::Encoded;
 use super::folder::Folder;
 use super::photos::{Fit, Labels, Listing, Readers};
 use super::pixels::Pixels;
-use super::{MOST_DECODED, Scaling, Shape, VERSION};
+use super::shard::Head;
+use super::{MOST_DECODED, Scaling, Shape};
 use crate::comm::{Comm, agree};
-use crate::h5::{Element, File};
+use crate::h5::Element;
 use crate::train::readable;
 use crate::{Error, Result};
-
-/// The most classes a set may have: beyond it a label or attribute is damaged.
-const MOST_CLASSES: u32 = 1 << 24;
 
 /// The most threads of a rank that decode photos, where nothing else is asked for.
 const MOST_DECODERS: usize = 4;
@@ -64,24 +61,13 @@ struct Shard {
     pixels: Pixels,
 }
 
-/// A shard's attributes and labels, before it joins the set.
-struct Head {
-    shape: Shape,
-    classes: Option<u32>,
-    mean: Vec<f32>,
-    std: Vec<f32>,
-    provenance: String,
-    class_names: Vec<String>,
-    labels: Vec<u32>,
-}
-
 impl Dataset {
     /// Opens a file, or all `*.h5` files of a folder; labels and shapes are checked, pixels when they are used.
     pub fn open(path: &Path) -> Result<Self> {
         let mut set: Option<Self> = None;
         let mut shards: Vec<Shard> = Vec::new();
         for file in shard_paths(path)? {
-            let (head, pixels) = open_shard(&file)?;
+            let (head, pixels) = Head::open(&file)?;
             let classes = head
                 .classes
                 .unwrap_or_else(|| head.labels.iter().max().map_or(0, |&top| top + 1));
@@ -477,110 +463,4 @@ fn shards_in(path: &Path) -> Result<Vec<PathBuf>> {
     }
     files.sort();
     Ok(files)
-}
-
-fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
-    let hint = "see data/README.md for the format";
-    let file = File::open(path)?;
-    // First, as other kinds of sets count their versions by themselves.
-    if Encoded::is_in(&file) {
-        let photos = Encoded::open(path, &file)?;
-        let head = open_head(path, &file, photos.len(), photos.shape())?;
-        return Ok((head, Pixels::of_photos(path, photos)));
-    }
-    let images = file.table("images")?;
-    let version = file
-        .numbers("version")
-        .map_or(VERSION, |v| v.first().map_or(0, |&v| v as u32));
-    if version > VERSION {
-        let problem = format!("has format version {version}, this program reads up to {VERSION}");
-        return Err(Error::file(path, problem, "update phalanx"));
-    }
-    let &[n, c, h, w] = images.shape().as_slice() else {
-        let problem = format!(
-            "`images` has shape {:?}, expected (n, c, h, w)",
-            images.shape()
-        );
-        return Err(Error::file(path, problem, hint));
-    };
-    let shape = Shape { c, h, w };
-    if n > 0 && shape.is_empty() {
-        return Err(Error::file(
-            path,
-            format!("its images are empty ({shape})"),
-            hint,
-        ));
-    }
-    let head = open_head(path, &file, n, shape)?;
-    Ok((head, Pixels::open(path, images, shape)?))
-}
-
-/// What a file with `n` images says of them.
-fn open_head(path: &Path, file: &File, n: usize, shape: Shape) -> Result<Head> {
-    let hint = "see data/README.md for the format";
-    let labels = file.table("labels")?;
-    if labels.shape() != [n] {
-        let problem = format!("has {n} images but labels of shape {:?}", labels.shape());
-        return Err(Error::file(path, problem, "make or import the set again"));
-    }
-    let classes = file
-        .numbers("classes")
-        .and_then(|values| values.first().map(|&v| v as u32));
-    if classes.is_some_and(|classes| !(1..=MOST_CLASSES).contains(&classes)) {
-        let problem = format!(
-            "attribute `classes` is {}, expected 1 to {MOST_CLASSES}",
-            classes.unwrap_or(0)
-        );
-        return Err(Error::file(path, problem, hint));
-    }
-    // Without one good number a channel there are none: only `--normalize` asks for them.
-    let per_channel = |name| -> Vec<f32> {
-        let values = file.numbers(name).unwrap_or_default();
-        let good = values.len() == shape.c && values.iter().all(|value| value.is_finite());
-        if good {
-            values.iter().map(|&v| v as f32).collect()
-        } else {
-            Vec::new()
-        }
-    };
-    Ok(Head {
-        shape,
-        classes,
-        mean: per_channel("mean"),
-        std: per_channel("std"),
-        provenance: file.text("provenance").unwrap_or_default(),
-        class_names: file.text("class_names").map_or(Vec::new(), |names| {
-            names.lines().map(str::to_owned).collect()
-        }),
-        labels: check_labels(path, &labels, n, classes)?,
-    })
-}
-
-fn check_labels(
-    path: &Path,
-    table: &crate::h5::Table,
-    n: usize,
-    classes: Option<u32>,
-) -> Result<Vec<u32>> {
-    let hint = "see data/README.md for the format";
-    if !matches!(table.element(), Element::U8 | Element::Integer) {
-        return Err(Error::file(path, "`labels` must be integers", hint));
-    }
-    let labels: Vec<i64> = if n == 0 {
-        Vec::new()
-    } else {
-        table.read(0..n)?
-    };
-    let end = i64::from(classes.unwrap_or(MOST_CLASSES));
-    match labels.iter().position(|label| !(0..end).contains(label)) {
-        None => Ok(labels.iter().map(|&label| label as u32).collect()),
-        Some(at) => {
-            let problem = format!(
-                "sample {at} has label {}, expected 0 to {}",
-                labels[at],
-                end - 1
-            );
-            Err(Error::file(path, problem, hint))
-        }
-    }
 }
