@@ -132,6 +132,10 @@ fn saturating(x: &[f64], y: &[f64], spent: usize) -> Option<Fitted> {
     let step = (to - from) / f64::from(STEPS);
     let at = |i: u32| from + step * f64::from(i);
     let best = (0..=STEPS).min_by(|&i, &j| left(at(i)).total_cmp(&left(at(j))))?;
+    // At the ends there is no limit to tell: the constant and the line say the same.
+    if best == 0 || best == STEPS {
+        return None;
+    }
     let half = narrow(&left, (at(best) - step, at(best) + step)).exp();
     let z = share(half);
     let a = fit(std::slice::from_ref(&z), y, spent)?.estimates[0]?.value;

@@ -74,10 +74,7 @@ fn left(one: &Joint) -> Option<Plot> {
     let scale = if one.logarithmic { "log" } else { "linear" };
     let lines = Lines {
         name: format!("residuals-{}-{scale}", one.of.replace(", ", "-")),
-        title: format!(
-            "{}: what the regression of {of} by all parameters leaves",
-            one.of
-        ),
+        title: format!("{}: residuals of {of}", one.of),
         x: format!("fitted {of}"),
         unit: of.into(),
         series: vec![zero],
