@@ -21,12 +21,13 @@ pub mod trace;
 pub mod train;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::{choice, one_blas_thread, start_with_known_core};
 use crate::comm::{Comm, Library, MpiComm, Start, abort, cores};
-use crate::{Error, Result, cli, interrupt, logging};
+use crate::{Error, Result, cli, h5, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
 pub enum Command {
@@ -66,7 +67,12 @@ pub enum Command {
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
 pub fn main() -> ExitCode {
+    if h5::is_examiner() {
+        return ExitCode::from(u8::from(h5::examine().is_err()));
+    }
     start_with_known_core();
+    // Also where the file has been replaced since.
+    h5::examine_by(Path::new("/proc/self/exe"));
     let start = Start::read();
     logging::start(&start);
     let parsed = cli::parse(&start).and_then(|command| choice().map(|_| command));

@@ -12,11 +12,15 @@ use super::launch;
 use super::refused::{How, digits, failed, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 5] = [
+pub const JOBS: [(&str, fn()); 6] = [
     ("bad IDX files are refused", idx),
     ("bad CIFAR files are refused", cifar),
     ("bad orders for sets are refused", make),
     ("bad splits are refused", split),
+    (
+        "files that HDF5's library does not live through are refused",
+        deadly,
+    ),
     ("a full disk leaves nothing behind", full_disk),
 ];
 
@@ -243,6 +247,31 @@ impl Drop for TinyDisk {
     fn drop(&mut self) {
         let done = Command::new("umount").arg(&self.0).status();
         assert!(done.is_ok_and(|status| status.success()));
+    }
+}
+
+fn deadly() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/found");
+    for (name, from) in [
+        ("matrix.h5", "matrix/unlisted-table"),
+        ("images.h5", "images/superblock-crash"),
+    ] {
+        fs::copy(found.join(from), folder.path().join(name)).unwrap();
+    }
+    refused(
+        folder.path(),
+        How::Ranks(3),
+        &[
+            ("trace --a matrix.h5:/matrix", 1, &["matrix.h5", "hint:"]),
+            ("train softmax images.h5", 1, &["images.h5", "hint:"]),
+        ],
+    );
+    // A newer library may take them, or tell what is wrong.
+    if phalanx::h5::version().starts_with("1.10.") {
+        let says = ["HDF5's library cannot take it (a process that tried: signal: 6"];
+        let case: (&str, i32, &[&str]) = ("trace --a matrix.h5:/matrix", 1, &says);
+        refused(folder.path(), How::Plain, &[case]);
     }
 }
 

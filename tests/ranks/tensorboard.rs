@@ -194,7 +194,7 @@ fn staleness() {
 fn fewer() {
     let folder = folder();
     let out = folder.path().join("run");
-    let words = "train softmax train.h5 --test test.h5 --reproducible --global-batch 240 --steps 40 --log-every 4 --eval-every 8 --checkpoint-every 10 --keep 99 --out run";
+    let words = "train softmax train.h5 --test test.h5 --reproducible --global-batch 240 --steps 40 --log-every 4 --eval-every 8 --checkpoint-every 20 --out run";
     job(4, folder.path(), words);
     job(2, folder.path(), "train --resume run:20");
     let Some(found) = read(&out) else {
