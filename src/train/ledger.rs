@@ -2,8 +2,8 @@
 //!
 //! Ranks in step leave an exchange together, so that the one which is busy for the longest time until the next one is the one that all
 //! others wait for: no clock has to be the same on two hosts. Each rank notes how long it was busy with what, and every [`WINDOW`] steps
-//! they tell each other. Costs four looks at the clock a step, two at what the system counts (1 µs), which steps that are as short as
-//! that matters take one time in [`SELDOM`], and a gathering of 2.5 KiB a rank in [`WINDOW`] steps.
+//! they tell each other. Costs four looks at the clock a step, in steps of [`LONG`] two at what the system counts (1 µs), and a gathering
+//! of 2.5 KiB a rank in [`WINDOW`] steps.
 
 mod cores;
 mod lateness;
@@ -18,11 +18,9 @@ use cores::Waiting;
 
 /// Steps from one gathering to the next.
 pub const WINDOW: usize = 128;
-/// Compute from which on every step is looked at for time in which the rank waited for a core. The system lets a rank wait for
-/// milliseconds: of shorter steps it strikes few.
+/// Compute from which on the system is asked for how long the rank waited for a core. It lets ranks wait for milliseconds: it strikes few
+/// of the shorter steps, and those it strikes are shorter no more.
 const LONG: Duration = Duration::from_micros(250);
-/// Of shorter ones, one in so many.
-const SELDOM: u64 = 8;
 /// Numbers of a step: seconds in load, in compute, in what else there was, of compute without a core, and of waiting.
 const FIELDS: usize = 5;
 
@@ -37,9 +35,8 @@ pub struct Ledger {
     /// When this rank last left others.
     left: Option<Instant>,
     cores: Option<Waiting>,
-    steps: u64,
-    /// For how many steps the one that is looked at stands, and what the system said when it began.
-    look: Option<(u64, Duration)>,
+    /// What the system said when the step began that is being taken, if it was asked.
+    before: Option<Duration>,
     /// Compute without a core, of the step that is being taken and of all.
     starved: Duration,
     all_starved: f64,
@@ -68,8 +65,7 @@ impl Default for Ledger {
             lateness: Lateness::default(),
             left: None,
             cores: Waiting::open(),
-            steps: 0,
-            look: None,
+            before: None,
             starved: Duration::ZERO,
             all_starved: 0.0,
             long: true,
@@ -80,23 +76,21 @@ impl Default for Ledger {
 impl Ledger {
     /// The compute of a step begins.
     pub fn begin(&mut self) {
-        let stands_for = if self.long { 1 } else { SELDOM };
-        let looks = self.steps.is_multiple_of(stands_for);
-        let cores = self.cores.as_ref().filter(|_| looks);
-        let before = cores.and_then(Waiting::total);
-        self.look = before.map(|before| (stands_for, before));
-        self.starved = Duration::ZERO;
-        self.steps += 1;
+        let asked = self.cores.as_ref().filter(|_| self.long);
+        self.before = asked.and_then(Waiting::total);
     }
 
-    /// The compute of the step is over, of which the system knows.
-    pub fn computed(&mut self) {
-        let now = self.cores.as_ref().filter(|_| self.look.is_some());
+    /// The compute of the step is over, of which the system knows, and took so long.
+    pub fn computed(&mut self, time: Duration) {
+        let now = self.before.and(self.cores.as_ref());
         let now = now.and_then(Waiting::total);
-        if let (Some((stands_for, before)), Some(now)) = (self.look.take(), now) {
-            self.starved = now.saturating_sub(before);
-            self.all_starved += stands_for as f64 * self.starved.as_secs_f64();
-        }
+        self.starved = match (self.before.take(), now) {
+            (Some(before), Some(now)) => now.saturating_sub(before),
+            // Steps were short, and this one is not.
+            _ if !self.long => time.saturating_sub(LONG),
+            _ => Duration::ZERO,
+        };
+        self.all_starved += self.starved.as_secs_f64();
     }
 
     /// A step is over that `team` has taken together; *collective* over it.
@@ -158,7 +152,7 @@ impl Ledger {
         &self.lateness
     }
 
-    /// Seconds of compute in which this rank had no core to run on, as the steps show that were looked at, where the system tells.
+    /// Seconds of compute in which this rank had no core to run on, where the system tells.
     pub fn starved(&self) -> Option<f64> {
         self.cores.as_ref().map(|_| self.all_starved)
     }
