@@ -21,7 +21,7 @@ export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 endif
 
-.PHONY: demo test test-kernels test-slurm test-faults fuzz audit emulator setup setup-test setup-kernels setup-slurm build fmt clippy doc check clean mnist fashion-mnist
+.PHONY: demo test test-kernels test-slurm test-faults fuzz audit emulator setup setup-test setup-kernels setup-slurm setup-tensorboard build fmt clippy doc check clean mnist fashion-mnist
 
 demo: build $(DEMO)/train.h5 $(DEMO)/test.h5
 	mpirun --oversubscribe -n $(RANKS) $(PHALANX) train softmax $(DEMO)/train.h5 --test $(DEMO)/test.h5 \
@@ -81,9 +81,14 @@ audit: setup
 emulator: setup-kernels
 	@$(MAKE) -s -C tests/cuda-emulator
 
-# What only tests need: a second MPI, networks between hosts made of namespaces, and another reader of HDF5.
-setup-test: setup setup-kernels setup-slurm
-	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools
+# What only tests need: a second MPI, networks between hosts made of namespaces, another reader of HDF5, a browser with a font, and
+# TensorBoard.
+setup-test: setup setup-kernels setup-slurm setup-tensorboard
+	@sh .ci/setup iproute2 mpich libmpich-dev hdf5-tools chromium fonts-dejavu-core
+
+# TensorBoard itself, which reads what runs write for it; without a way to PyPI the tests that need it say so.
+setup-tensorboard: setup
+	@sh .ci/tensorboard || echo "note: TensorBoard could not be got from PyPI" >&2
 
 # What jobs under Slurm need. Without a configuration, slurmctld and slurmd do not start by themselves.
 setup-slurm: setup

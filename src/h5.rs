@@ -1,9 +1,12 @@
 //! The door to HDF5: open with clear errors, read and write rows, attributes.
 
+mod examiner;
 mod heaps;
 mod matrix;
 mod text;
 
+use examiner::Part;
+pub use examiner::{examine, examine_by, is_examiner};
 pub use matrix::{Cell, Piece};
 
 use std::fs;
@@ -82,6 +85,7 @@ impl File {
         if !heaps::are_sound(path) {
             return Err(Error::file(path, "has a heap without an end", hint));
         }
+        examined(path, Part::Listed)?;
         let inner = unlocked().open(path).map_err(|error| {
             Error::file(
                 path,
@@ -120,8 +124,18 @@ impl File {
         })
     }
 
+    /// Has a table examined that may not have been when the file was opened.
+    fn examined(&self, name: &str) -> Result<()> {
+        let absolute = format!("/{}", name.trim_start_matches('/'));
+        match self.tables().contains(&absolute) {
+            true => Ok(()),
+            false => examined(&self.path, Part::Table(name)),
+        }
+    }
+
     /// The table called `name`, or an error that lists what there is.
     pub fn table(&self, name: &str) -> Result<Table> {
+        self.examined(name)?;
         let inner = self.inner.dataset(name).map_err(|_| {
             let names = self.inner.member_names().unwrap_or_default().join(", ");
             let problem = format!("has no data set `{name}` (it has: {names})");
@@ -144,7 +158,7 @@ impl File {
 
     /// Whether there is a table called `name`.
     pub fn has(&self, name: &str) -> bool {
-        self.inner.link_exists(name)
+        self.examined(name).is_ok() && self.inner.link_exists(name)
     }
 
     /// A new contiguous table of all of `values`.
@@ -207,6 +221,7 @@ impl File {
 
     /// A numeric attribute, if it is there.
     pub fn numbers(&self, name: &str) -> Option<Vec<f64>> {
+        examined(&self.path, Part::Attribute(name)).ok()?;
         let attribute = self.inner.attr(name).ok()?;
         let count = product(&attribute.shape())?;
         if count > NUMBERS as u64 {
@@ -408,6 +423,15 @@ fn fault(path: &Path, what: &str) -> impl FnOnce(hdf5::Error) -> Error {
             hint,
         )
     }
+}
+
+/// Refuses what HDF5's library does not live through.
+fn examined(path: &Path, part: Part) -> Result<()> {
+    examiner::survives(path, part).map_err(|end| {
+        let problem = format!("HDF5's library cannot take it (a process that tried: {end})");
+        let hint = "the file is damaged or cut short: copy or make it again";
+        Error::file(path, problem, hint)
+    })
 }
 
 /// The innermost cause, without the names of C functions; of a refused read or write, the system's words alone.

@@ -39,11 +39,12 @@
 //! | [`train`] | the loop, evaluation, metrics, the run folder | |
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
-//! | [`observe`] | progress, tables and plots | `indicatif`, `resvg` |
+//! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
 //! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
 //!
-//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what
-//! went wrong and what to do, [`interrupt`] turns Ctrl-C into an error, [`logging`] sets up the log.
+//! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the
+//! door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what went wrong and what to do, [`interrupt`] turns Ctrl-C
+//! into an error, [`logging`] sets up the log.
 //!
 //! # Rules that tests hold
 //!
@@ -54,6 +55,7 @@
 //! - Threads of a rank and ranks in shared memory are added up by one binary tree: a run repeats itself bit for bit, and in
 //!   shards ([`nn::Share`]) gives the same bits on any number of ranks.
 //! - The updates of an asynchronous run have an order that can be recorded, and repeated ([`train::Replay`]).
+//! - What looks on ([`observe`]) changes no bit of a result, waits for nobody and ends no run.
 //! - Nothing hangs silently: [`board`] watches from the first step on, by threads that never enter MPI.
 //! - How a product is divided is a value ([`linalg::Plan`]) that is chosen and tested without ranks; what it says of bytes is what
 //!   moves.

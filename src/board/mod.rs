@@ -118,6 +118,18 @@ struct Row {
     beats: u32,
 }
 
+impl Row {
+    fn read(cells: &[AtomicU32]) -> Self {
+        let cell = |at: usize| cells[at].load(Ordering::Relaxed);
+        Self {
+            phase: Phase::from_number(cell(PHASE)).unwrap_or_default(),
+            step: u64::from(cell(STEP)) | u64::from(cell(STEP_HIGH)) << 32,
+            moves: cell(MOVES),
+            beats: cell(BEATS),
+        }
+    }
+}
+
 impl Board {
     /// A board for the ranks of `node`; *collective* over it.
     fn open(node: &dyn Comm) -> Result<Self> {
@@ -150,6 +162,11 @@ impl Board {
         row[MOVES].store(moves.wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// This rank's row, in a form that another thread may look at while this one lives.
+    pub fn glance(&self) -> Glance<'_> {
+        Glance(self.cells.of(self.mine))
+    }
+
     /// The rows, in a form that another thread may use while this one lives.
     fn rows(&self) -> Rows<'_> {
         Rows {
@@ -161,6 +178,17 @@ impl Board {
     /// Gives the memory back; *collective* over the node.
     fn close(self) -> Result<()> {
         self.cells.close()
+    }
+}
+
+/// One rank's row.
+pub struct Glance<'a>(&'a [AtomicU32]);
+
+impl Glance<'_> {
+    /// The step that the rank is in, from 1, and what it does there.
+    pub fn read(&self) -> (u64, Phase) {
+        let row = Row::read(self.0);
+        (row.step, row.phase)
     }
 }
 
@@ -178,16 +206,7 @@ impl Rows<'_> {
 
     /// All rows. A row that is being marked may be read half old and half new: nobody draws conclusions from one that moves.
     fn read(&self) -> Vec<Row> {
-        let read = |row: &&[AtomicU32]| {
-            let cell = |at: usize| row[at].load(Ordering::Relaxed);
-            Row {
-                phase: Phase::from_number(cell(PHASE)).unwrap_or_default(),
-                step: u64::from(cell(STEP)) | u64::from(cell(STEP_HIGH)) << 32,
-                moves: cell(MOVES),
-                beats: cell(BEATS),
-            }
-        };
-        self.rows.iter().map(read).collect()
+        self.rows.iter().map(|row| Row::read(row)).collect()
     }
 }
 
@@ -206,6 +225,8 @@ mod tests {
             board.rows().beat();
             comm.barrier();
             let rows = board.rows().read();
+            let mine = board.glance().read();
+            assert_eq!(mine, (rows[comm.rank()].step, rows[comm.rank()].phase));
             comm.barrier();
             board.close().unwrap();
             rows

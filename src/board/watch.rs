@@ -47,16 +47,23 @@ struct Watchdog {
 }
 
 /// The watch over a run.
-pub struct Watch(Option<(Rc<Board>, Watchdog)>);
+pub struct Watch {
+    board: Rc<Board>,
+    /// None where nothing is watched.
+    watchdog: Option<Watchdog>,
+}
 
 impl Watch {
     /// Prepares to end the job when a rank has not moved for `timeout`, with the board written to `file`, which only the
-    /// first rank needs to know; without a timeout nothing is watched. *Collective*.
+    /// first rank needs to know; without a timeout there is a board that nobody watches. *Collective*.
     pub fn open(comm: &dyn Comm, timeout: Option<Duration>, file: Option<PathBuf>) -> Result<Self> {
-        let Some(timeout) = timeout else {
-            return Ok(Self(None));
-        };
         let node = comm.node();
+        let Some(timeout) = timeout else {
+            return Ok(Self {
+                board: Rc::new(Board::open(&*node)?),
+                watchdog: None,
+            });
+        };
         let here = numbers(&*node, comm.rank());
         let (socket, addresses) = match here[0] == comm.rank() && here.len() < comm.size() {
             true => open_socket(),
@@ -83,36 +90,49 @@ impl Watch {
             cards,
             file,
         };
-        Ok(Self(Some((board, watchdog))))
+        Ok(Self {
+            board,
+            watchdog: Some(watchdog),
+        })
     }
 
-    /// The board to mark, if there is one.
+    /// The board to mark; a trainer by itself has none.
     pub fn board(&self) -> Option<Rc<Board>> {
-        self.0.as_ref().map(|(board, _)| board.clone())
+        Some(self.board.clone())
     }
 
     /// Does `work` under watch. All other holders of the board must have let go of it when it returns well. *Collective*.
     pub fn over<T>(self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        let Some((board, mut watchdog)) = self.0 else {
-            return work();
+        let Self { board, watchdog } = self;
+        let done = match watchdog {
+            Some(watchdog) => watched(&board, watchdog, work)?,
+            None => work()?,
         };
-        let over = AtomicBool::new(false);
-        let done = thread::scope(|scope| {
-            let (rows, over) = (board.rows(), &over);
-            let thread = scope.spawn(move || watchdog.watch(&rows, over));
-            let _end = End {
-                board: &board,
-                over,
-                thread: thread.thread(),
-            };
-            work()
-        })?;
-        // The thread has ended: nobody reads the memory any more.
+        // No thread is left: nobody reads the memory any more.
         match Rc::into_inner(board) {
             Some(board) => board.close().map(|()| done),
             None => Ok(done),
         }
     }
+}
+
+/// Does `work` while the watchdog looks at the board.
+fn watched<T>(
+    board: &Board,
+    mut watchdog: Watchdog,
+    work: impl FnOnce() -> Result<T>,
+) -> Result<T> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (rows, over) = (board.rows(), &over);
+        let thread = scope.spawn(move || watchdog.watch(&rows, over));
+        let _end = End {
+            board,
+            over,
+            thread: thread.thread(),
+        };
+        work()
+    })
 }
 
 /// Ends the watch however the work ends.
@@ -269,7 +289,8 @@ mod tests {
             let watch = Watch::open(comm, limit, None).unwrap();
             let bad: Result<()> = watch.over(|| Err(crate::Error::Interrupted));
             let off = Watch::open(comm, None, None).unwrap();
-            assert!(off.board().is_none());
+            let board = off.board();
+            assert!(board.is_some_and(|board| board.glance().read() == (0, Phase::Start)));
             (good.unwrap(), bad.is_err(), off.over(|| Ok(5)).unwrap())
         });
         assert_eq!(ends, [(0, true, 5), (1, true, 5), (2, true, 5)]);

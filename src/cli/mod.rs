@@ -13,13 +13,16 @@ mod input;
 mod matmul;
 mod matrix;
 mod model;
+mod observe;
 mod optim;
 mod pack;
+mod page;
 mod predict;
 mod replay;
 mod sparse;
 mod survive;
 mod text;
+mod top;
 mod trace;
 mod train;
 
@@ -29,6 +32,7 @@ use clap::{Parser, Subcommand};
 
 use crate::comm::Start;
 use crate::commands::Command;
+use crate::observe::Voice;
 use crate::{Error, Result};
 
 /// Trains models with MPI ranks, and tells what the ranks did.
@@ -40,6 +44,9 @@ use crate::{Error, Result};
 struct Cli {
     #[command(subcommand)]
     command: Typed,
+    /// Print results and warnings only: no progress, and no settings of `train`.
+    #[arg(long, global = true)]
+    quiet: bool,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked with a checkpoint.
@@ -52,6 +59,7 @@ enum Typed {
     Predict(predict::Predict),
     Inspect(predict::Inspect),
     Replay(replay::Replay),
+    Top(top::Top),
     #[command(subcommand)]
     Data(data::Data),
     #[command(subcommand)]
@@ -63,16 +71,36 @@ enum Typed {
     Trace(trace::Trace),
     #[command(subcommand)]
     Model(model::ModelCommand),
+    Report(page::Report),
+    Plot(page::Plot),
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
 pub fn parse(start: &Start) -> Result<Command> {
     let words: Vec<_> = std::env::args_os().collect();
     if survive::is_resume(&words) {
-        return survive::resumed(&words);
+        let command = survive::resumed(&words)?;
+        let quiet = words.iter().any(|word| word == "--quiet");
+        return heard(command, quiet);
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
-    resolve(cli.command, start)
+    let quiet = cli.quiet;
+    resolve(cli.command, start).and_then(|command| heard(command, quiet))
+}
+
+/// The command, with the program's voice set to what was asked for.
+fn heard(command: Command, quiet: bool) -> Result<Command> {
+    let json = matches!(&command, Command::Train(settings) if settings.observe.json);
+    match (quiet, json) {
+        (true, true) => {
+            let problem = "--quiet and --json do not go together: the one is for people, the other for programs";
+            return Err(Error::Usage(problem.into()));
+        }
+        (true, false) => Voice::Quiet.set(),
+        (false, true) => Voice::Json.set(),
+        (false, false) => {}
+    }
+    Ok(command)
 }
 
 /// What is to be done by a process that was started so, or why it cannot be.
@@ -89,6 +117,10 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
             "`phalanx inspect` works in one process: start it without mpirun".into(),
         )),
         Typed::Inspect(typed) => Ok(Command::Inspect(typed.resolve())),
+        Typed::Top(_) if !start.alone() => Err(Error::Usage(
+            "`phalanx top` works in one process: start it without mpirun".into(),
+        )),
+        Typed::Top(typed) => Ok(Command::Top(typed.resolve())),
         Typed::Bench(typed) => typed.resolve().map(Command::Bench),
         Typed::Doctor(typed) => Ok(Command::Doctor(typed.resolve(start))),
         Typed::Matrix(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
@@ -103,6 +135,11 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
+        Typed::Report(_) | Typed::Plot(_) if !start.alone() => Err(Error::Usage(
+            "`phalanx report` and `phalanx plot` work in one process: start them without mpirun".into(),
+        )),
+        Typed::Report(typed) => Ok(Command::Report(typed.resolve())),
+        Typed::Plot(typed) => Ok(Command::Plot(typed.resolve())),
     }
 }
 

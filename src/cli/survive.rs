@@ -77,6 +77,9 @@ type Typed = (String, Vec<OsString>);
 const PATHS: [&str; 3] = ["data", "test", "model_file"];
 const LEFT: [&str; 4] = ["out", "force", "resume", "go_on"];
 
+/// An argument that says who reads along: that may be another one now.
+const ANEW: &str = "json";
+
 /// Whether these are the words of `phalanx train --resume`.
 pub(super) fn is_resume(words: &[OsString]) -> bool {
     let resumes = |word: &OsString| {
@@ -218,7 +221,7 @@ fn merge(before: Vec<Typed>, folder: &Path, now: Vec<Typed>, path: &[&str]) -> V
     let changes = now.iter().any(|(name, _)| length(name));
     let stays = |(name, _): &Typed| {
         let again = now.iter().any(|(other, _)| other == name);
-        let gone = length(name) && changes;
+        let gone = (length(name) && changes) || name == ANEW;
         !again && !gone
     };
     let before = before.into_iter().filter(stays).collect::<Vec<_>>();

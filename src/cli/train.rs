@@ -9,6 +9,7 @@ use super::choice::{self, ModelArgs};
 use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
 use super::input::InputArgs;
+use super::observe::ObserveArgs;
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
 use super::survive::SurviveArgs;
@@ -154,16 +155,23 @@ pub(super) struct Train {
     /// Replace an older run in the run folder.
     #[arg(long)]
     force: bool,
+    /// Note what every rank does from when to when, and write it to trace.json in the run folder for ui.perfetto.dev: load, each layer
+    /// forward and backward, exchange, waiting, updates, evaluation, checkpoints. Long runs keep the first and the last spans of
+    /// each rank, 400,000 of all ranks together, and say how many were dropped. Layers are told where a rank computes on one thread.
+    #[arg(long)]
+    trace: bool,
     #[command(flatten)]
     survive: SurviveArgs,
     /// End the job when a rank has not moved for so long: name it and what it was doing, write every rank's state to
     /// stalled.json in the run folder, exit with code 3; 0 waits for ever.
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     stall_timeout: Duration,
-    /// Test aid: have rank RANK compute FACTOR times as long (slow:RANK:FACTOR), or sleep for ever in a step
-    /// (stall:RANK:STEP); may be given several times.
+    /// Test aid: have rank RANK compute FACTOR times as long (slow:RANK:FACTOR), get every batch later (load:RANK:MILLISECONDS),
+    /// or sleep for ever in a step (stall:RANK:STEP); may be given several times.
     #[arg(long, value_name = "FAULT")]
     inject: Vec<Inject>,
+    #[command(flatten)]
+    observe: ObserveArgs,
     #[command(flatten)]
     optim: Optim,
 }
@@ -257,6 +265,7 @@ impl Train {
             exchange,
             shards: self.shards.resolve(exchange)?,
             record: self.record,
+            trace: self.trace,
             normalize: self.normalize,
             augment: self.augment.unwrap_or_default(),
             input: self.input.resolve()?,
@@ -280,6 +289,7 @@ impl Train {
             out: self.out,
             force: self.force,
             stall_timeout: Some(self.stall_timeout).filter(|time| !time.is_zero()),
+            observe: self.observe.resolve(),
             inject: self.inject,
         })
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::{Comm, Pause, Shared, block, tree_sum};
 use crate::Result;
+use crate::observe::timeline::{self, Kind};
 
 /// Cells before a rank's numbers: how often it has arrived, alone on its cache lines.
 const HEAD: usize = 32;
@@ -173,6 +174,7 @@ impl Slices {
                 pause.once();
             }
         }
+        timeline::span(Kind::Wait, 0, start);
         start.elapsed()
     }
 

@@ -10,22 +10,25 @@ pub mod matmul;
 pub mod matrix;
 pub mod model;
 mod pack;
+pub mod page;
 pub mod predict;
 pub mod replay;
 mod report;
 mod resume;
 mod rows;
 pub mod sparse;
+pub mod top;
 pub mod trace;
 pub mod train;
 
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use crate::backend::cpu::{choice, one_blas_thread, start_with_known_core};
 use crate::comm::{Comm, Library, MpiComm, Start, abort, cores};
-use crate::{Error, Result, cli, interrupt, logging};
+use crate::{Error, Result, cli, h5, interrupt, logging};
 
 /// What to do, with everything resolved that can be without ranks.
 pub enum Command {
@@ -41,6 +44,8 @@ pub enum Command {
     Inspect(inspect::Settings),
     /// `phalanx replay`.
     Replay(replay::Settings),
+    /// `phalanx top`.
+    Top(top::Settings),
     /// `phalanx data`.
     Data(data::Action),
     /// `phalanx bench`.
@@ -55,11 +60,20 @@ pub enum Command {
     Trace(trace::Settings),
     /// `phalanx model`.
     Model(model::Settings),
+    /// `phalanx report`.
+    Report(page::Settings),
+    /// `phalanx plot`.
+    Plot(page::PlotSettings),
 }
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
 pub fn main() -> ExitCode {
+    if h5::is_examiner() {
+        return ExitCode::from(u8::from(h5::examine().is_err()));
+    }
     start_with_known_core();
+    // Also where the file has been replaced since.
+    h5::examine_by(Path::new("/proc/self/exe"));
     let start = Start::read();
     logging::start(&start);
     let parsed = cli::parse(&start).and_then(|command| choice().map(|_| command));
@@ -76,6 +90,9 @@ pub fn main() -> ExitCode {
         Command::Predict(settings) => with_ranks(|comm| predict::run(comm, &settings)),
         Command::Inspect(settings) => inspect::run(&settings),
         Command::Model(settings) => model::run(&settings),
+        Command::Top(settings) => top::run(&settings),
+        Command::Report(settings) => page::run(&settings),
+        Command::Plot(settings) => page::plot(&settings),
         Command::Replay(settings) => {
             one_blas_thread();
             replay::run(&settings)

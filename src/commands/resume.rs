@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::train::Resume;
 use crate::checkpoint::{Checkpoint, Keeper, Manifest, Store};
 use crate::comm::{Comm, agree};
-use crate::observe::say;
+use crate::observe::mention;
 use crate::train::{Meeting, RunFolder, Saver, Terms};
 use crate::{Error, Result};
 
@@ -79,7 +79,7 @@ pub(super) fn open_folder(
             Store::of(path).tidy()?;
             folder.reopen()?;
             let path = path.display();
-            say(&format!("going on after step {step} of {path}\n"));
+            mention(&format!("going on after step {step} of {path}\n"));
             Ok(folder)
         }
         (Some(path), None) if resume == Resume::IfThere => RunFolder::begin(path),

@@ -12,6 +12,7 @@ use crate::Result;
 use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{BUCKET, Comm, Courier, block, cuts};
 use crate::nn::{Arenas, Grads, Params};
+use crate::observe::timeline::{self, Kind};
 use crate::optim::{Mover, Part};
 
 /// One step in so many starts with a barrier, which tells waiting from exchanging; the others are split in the same
@@ -89,20 +90,28 @@ impl Exchange for AllReduce<'_> {
             self.comm.barrier();
         }
         let arrived = start.elapsed();
+        if probe {
+            timeline::span(Kind::Wait, 0, start);
+        }
         let len = self.params.len();
         mine.write(&mut self.values[len..]);
         match self.reproducible {
             // Gradients have been added up meanwhile.
             _ if self.courier.is_some() => self.comm.sum(&mut self.values[len..]),
             true => self.comm.tree_sum(&mut self.values[..]),
-            false => (self.values.chunks_mut(BUCKET)).for_each(|bucket| self.comm.sum(bucket)),
+            false => (self.values.chunks_mut(BUCKET).enumerate()).for_each(|(i, bucket)| {
+                let begin = Instant::now();
+                self.comm.sum(bucket);
+                timeline::span(Kind::Bucket, i, begin);
+            }),
         }
         let (grads, tail) = self.values.split_at(len);
         let team = Tail::read(tail);
         if team.faults == 0 {
             let gradient = |range, out: &mut [f32]| out.copy_from_slice(&grads[range]);
-            let part = Part::whole(&mut self.params, &self.cuts);
+            let (begin, part) = (Instant::now(), Part::whole(&mut self.params, &self.cuts));
             mover.step(lr, part, gradient, |_| {});
+            timeline::span(Kind::Update, 0, begin);
         }
         let total = start.elapsed();
         if probe {

@@ -15,6 +15,7 @@ use crate::Result;
 use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{Comm, Gate, Moving, Pause, block, tree_sum};
 use crate::nn::{Arenas, Grads, Params};
+use crate::observe::timeline::{self, Kind};
 use crate::optim::{Mover, Part};
 
 /// Steps are taken by the first ranks that are ready.
@@ -52,10 +53,11 @@ impl<'c> Backup<'c> {
 
     /// Waits until `step` is the next one or past; gives the next one.
     fn wait_for(&self, step: u64) -> u64 {
-        let mut pause = Pause::default();
+        let (start, mut pause) = (Instant::now(), Pause::default());
         loop {
             let next = self.gate.next();
             if next >= step {
+                timeline::span(Kind::Wait, 0, start);
                 return next;
             }
             pause.once();

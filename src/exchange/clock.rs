@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Conduct, FINISHED};
 use crate::Result;
 use crate::comm::{Comm, Counters, Pause};
+use crate::observe::timeline::{self, Kind};
 
 /// Counters: steps claimed by all, updates made by all, and then each rank's steps begun and steps ended.
 const CLAIMED: usize = 0;
@@ -43,7 +44,10 @@ impl<'c> Clock<'c> {
             ended: 0,
             slowest: 0,
             updates: 0,
-            conduct: Conduct::default(),
+            conduct: Conduct {
+                waited: vec![0.0; bound.map_or(0, |_| comm.size())],
+                ..Conduct::default()
+            },
         };
         if first > 0 {
             clock.go_on(first)?;
@@ -106,7 +110,7 @@ impl<'c> Clock<'c> {
     /// Does `work`, which makes this rank's update and reads what others did, and takes note of how stale it was.
     pub fn update<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let behind = self.ended.saturating_sub(self.slowest);
-        self.slowest = self.least(1)?;
+        self.slowest = self.least(1)?.1;
         let before = self.counters.add(UPDATES, 1)?;
         let result = work()?;
         let missed = before.saturating_sub(self.updates);
@@ -147,23 +151,30 @@ impl<'c> Clock<'c> {
         self.counters.close()
     }
 
-    /// Of the other ranks, the steps that each has begun (0) or ended (1): the fewest.
-    fn least(&mut self, ended: usize) -> Result<u64> {
+    /// Of the other ranks, the one that has begun (0) or ended (1) the fewest steps, and how many.
+    fn least(&mut self, ended: usize) -> Result<(usize, u64)> {
         self.counters.read(&mut self.counts)?;
         let ranks = self.counts[RANKS..].chunks_exact(2).enumerate();
         let others = ranks.filter(|(rank, _)| *rank != self.comm.rank());
-        let steps = others.map(|(_, counts)| counts[ended]);
-        Ok(steps.min().unwrap_or(FINISHED))
+        let steps = others.map(|(rank, counts)| (rank, counts[ended]));
+        let fewest = steps.min_by_key(|&(_, steps)| steps);
+        Ok(fewest.unwrap_or((self.comm.rank(), FINISHED)))
     }
 
-    /// Waits until every other rank has begun or ended so many steps.
+    /// Waits until every other rank has begun or ended so many steps; takes note of whom it waited for, which is the last of them.
     fn wait(&mut self, ended: usize, steps: u64) -> Result<u64> {
+        let (start, mut whom) = (Instant::now(), None);
         let mut pause = Pause::default();
         loop {
-            let least = self.least(ended)?;
+            let (rank, least) = self.least(ended)?;
             if least >= steps {
+                timeline::span(Kind::Wait, 0, start);
+                if let Some(time) = whom.and_then(|rank: usize| self.conduct.waited.get_mut(rank)) {
+                    *time += start.elapsed().as_secs_f64();
+                }
                 return Ok(least);
             }
+            whom = Some(rank);
             pause.once();
         }
     }

@@ -14,6 +14,9 @@ pub struct Conduct {
     pub dropped: u64,
     /// Updates that counted.
     pub updates: u64,
+    /// Seconds that this rank waited for each other one, because of a bound on staleness; empty if there is none.
+    #[serde(default)]
+    pub waited: Vec<f64>,
 }
 
 impl Conduct {
@@ -23,6 +26,11 @@ impl Conduct {
         self.missed.merge(&other.missed);
         self.dropped += other.dropped;
         self.updates += other.updates;
+        if self.waited.len() < other.waited.len() {
+            self.waited.resize(other.waited.len(), 0.0);
+        }
+        let pairs = self.waited.iter_mut().zip(&other.waited);
+        pairs.for_each(|(time, more)| *time += more);
     }
 }
 
@@ -82,6 +90,13 @@ impl Histogram {
     /// Their mean; 0 if there are none.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.total().max(1) as f64
+    }
+
+    /// The mean of those that were counted since it was as `before`; nothing if there are none.
+    pub fn mean_since(&self, before: &Self) -> Option<f64> {
+        let count = self.total().checked_sub(before.total());
+        let count = count.filter(|&count| count > 0)?;
+        Some(self.sum.saturating_sub(before.sum) as f64 / count as f64)
     }
 
     /// How often 0, 1, 2 … occurred, up to the last that did or could be told apart.
@@ -151,6 +166,8 @@ mod tests {
             (8, 1000, 251.0)
         );
         assert_eq!(twice.counts(), [2, 0, 4]);
+        assert_eq!(twice.mean_since(&histogram), Some(251.0));
+        assert_eq!(twice.mean_since(&twice), None);
         assert_eq!(
             histogram.describe(),
             "0: 25.0 %, 2–3: 50.0 %, above 63: 25.0 %"

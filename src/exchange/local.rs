@@ -11,6 +11,7 @@ use crate::Result;
 use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{BUCKET, Comm, block};
 use crate::nn::{Arenas, Grads, Params};
+use crate::observe::timeline::{self, Kind};
 use crate::optim::{Mover, Part};
 
 /// In checkpoints: the parameters of a rank that only elastic averaging makes like those of others.
@@ -161,7 +162,9 @@ impl Exchange for Local<'_> {
         let mut arrived = moved;
         let mut votes = Votes::default();
         if self.taken.is_multiple_of(self.averaging.every) {
+            let begin = Instant::now();
             self.comm.barrier();
+            timeline::span(Kind::Wait, 0, begin);
             arrived = start.elapsed();
             (_, votes) = self.average(true, mine.votes);
         }

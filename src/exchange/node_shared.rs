@@ -17,6 +17,7 @@ use crate::Result;
 use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::{BUCKET, Comm, Division, Slices, block, cuts};
 use crate::nn::{Arenas, Grads, Params};
+use crate::observe::timeline::{self, Kind};
 use crate::optim::{Mover, Part};
 
 /// All ranks are one team.
@@ -117,10 +118,18 @@ impl Exchange for NodeShared<'_> {
             };
             let (at, params) = (round.at, round.params);
             let part = Part { at, params, cuts };
+            let mut begin = Instant::now();
             match across {
                 None => mover.step(lr, part, |range, out| sums.grads(range, out), total),
                 Some(across) => {
-                    let all = sums.settle(BUCKET, |bucket| add_up(&**across, reproducible, bucket));
+                    let mut number = 0;
+                    let all = sums.settle(BUCKET, |bucket| {
+                        let begin = Instant::now();
+                        add_up(&**across, reproducible, bucket);
+                        timeline::span(Kind::Bucket, number, begin);
+                        number += 1;
+                    });
+                    begin = Instant::now();
                     mover.step(
                         lr,
                         part,
@@ -129,6 +138,7 @@ impl Exchange for NodeShared<'_> {
                     );
                 }
             }
+            timeline::span(Kind::Update, 0, begin);
         });
         let exchange = start.elapsed().saturating_sub(wait);
         Ok((team, Spent { exchange, wait }))

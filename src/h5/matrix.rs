@@ -54,6 +54,7 @@ pub struct Piece {
 impl File {
     /// Opens the table called `name`, also where nothing was written to it.
     pub fn any_table(&self, name: &str) -> Result<Table> {
+        self.examined(name)?;
         let inner = self.inner.dataset(name).map_err(|_| {
             let all = match self.tables() {
                 names if names.is_empty() => "no data set at all".into(),

@@ -1,18 +1,22 @@
-//! What the user sees: progress while it runs, tables before and after.
+//! What the user sees: progress and resources while it runs; tables, what limited it, traces, reports and plots afterwards.
 
 pub mod plot;
 mod progress;
+mod report;
+pub mod resources;
 mod table;
+pub mod tensorboard;
+pub mod timeline;
+pub mod top;
+mod verdict;
+mod voice;
 
+pub use plot::{Plot, Series};
 pub use progress::Progress;
+pub use report::{Run, Sheet, page, plots};
 pub use table::table;
-
-use std::io::Write;
-
-/// Prints a line on stdout; a reader that has left, such as `head`, is no error.
-pub fn say(text: &str) {
-    let _ = writeln!(std::io::stdout(), "{text}");
-}
+pub use verdict::{Cause, Facts, Finding, Link, Memory, Moved, verdict};
+pub use voice::{Voice, emit, mention, say};
 
 /// A short time in words, such as `3.1 µs`.
 pub fn seconds(time: f64) -> String {

@@ -73,7 +73,12 @@ impl Course {
         let moment = trainer.moment(self.outcome.steps);
         let tested = due && goal.watch.is_some();
         trainer.turn(Phase::Write);
+        journal.hear(moment.step, tested, || exchange.conduct());
         journal.trained(&trainer.times, &moment, tally, tested)?;
+        if let Some(tap) = &mut trainer.tap {
+            let tensors = trainer.backend.model().tensors();
+            journal.spread(moment.step, tap.take(tensors, exchange.params())?);
+        }
         let Some(watch) = goal.watch.filter(|_| due) else {
             return Ok(());
         };

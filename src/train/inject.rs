@@ -21,6 +21,13 @@ pub enum Inject {
         /// How many times, 1 or more.
         factor: f64,
     },
+    /// A rank gets every batch so much later.
+    Load {
+        /// The rank.
+        rank: usize,
+        /// How much, in milliseconds.
+        late: f64,
+    },
     /// A rank sleeps for ever while it computes a step.
     Stall {
         /// The rank.
@@ -34,7 +41,7 @@ impl Inject {
     /// The rank that it strikes.
     pub fn rank(self) -> usize {
         match self {
-            Self::Slow { rank, .. } | Self::Stall { rank, .. } => rank,
+            Self::Slow { rank, .. } | Self::Load { rank, .. } | Self::Stall { rank, .. } => rank,
         }
     }
 
@@ -59,7 +66,14 @@ impl Inject {
             Self::Stall { step: last, .. } if step == last => loop {
                 thread::park();
             },
-            Self::Stall { .. } => {}
+            Self::Stall { .. } | Self::Load { .. } => {}
+        }
+    }
+
+    /// Strikes while a batch is loaded.
+    pub fn hold(self) {
+        if let Self::Load { late, .. } = self {
+            linger(Duration::from_secs_f64(late / 1e3));
         }
     }
 }
@@ -78,7 +92,7 @@ impl FromStr for Inject {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = "expected slow:RANK:FACTOR or stall:RANK:STEP";
+        let expected = "expected slow:RANK:FACTOR, load:RANK:MILLISECONDS or stall:RANK:STEP";
         let parts: Vec<&str> = text.split(':').collect();
         let &[fault, rank, value] = &parts[..] else {
             return Err(expected.into());
@@ -94,6 +108,15 @@ impl FromStr for Inject {
                     Ok(factor) if (1.0..=MOST).contains(&factor) => Ok(Self::Slow { rank, factor }),
                     _ => Err(format!(
                         "the factor `{value}` is no number from 1 to {MOST}: {expected}"
+                    )),
+                }
+            }
+            "load" => {
+                let rank = whole(rank, "the rank")?;
+                match value.parse::<f64>() {
+                    Ok(late) if (0.0..=1e3 * MOST).contains(&late) => Ok(Self::Load { rank, late }),
+                    _ => Err(format!(
+                        "the milliseconds `{value}` are no number from 0 to a day: {expected}"
                     )),
                 }
             }
@@ -113,6 +136,7 @@ impl fmt::Display for Inject {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         match self {
             Self::Slow { rank, factor } => write!(f, "slow:{rank}:{factor}"),
+            Self::Load { rank, late } => write!(f, "load:{rank}:{late}"),
             Self::Stall { rank, step } => write!(f, "stall:{rank}:{step}"),
         }
     }
@@ -124,7 +148,7 @@ mod tests {
 
     #[test]
     fn faults_are_read_as_they_are_written() {
-        for text in ["slow:0:1", "slow:12:2.5", "stall:1:20"] {
+        for text in ["slow:0:1", "slow:12:2.5", "load:3:0.5", "stall:1:20"] {
             assert_eq!(text.parse::<Inject>().unwrap().to_string(), text);
         }
     }
@@ -140,6 +164,8 @@ mod tests {
             ("slow:1:0.5", "the factor `0.5`"),
             ("slow:1:nan", "the factor `nan`"),
             ("slow:1:inf", "the factor `inf`"),
+            ("load:1:-1", "the milliseconds `-1`"),
+            ("load:x:1", "the rank `x`"),
             ("stall:1:0", "steps count from 1"),
             ("stall:1:x", "the step `x`"),
             ("fire:1:2", "no fault `fire`"),

@@ -5,6 +5,7 @@ mod course;
 mod evaluation;
 mod inject;
 mod journal;
+mod ledger;
 mod memory;
 mod noise;
 mod ranks;
@@ -18,15 +19,19 @@ pub use best::{Best, BestSoFar};
 pub use course::{Course, State};
 pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
-pub use journal::{Journal, Moment, Page};
+pub use journal::{Events, Journal, Moment, Page, Tap};
+pub(crate) use ledger::median;
+pub use ledger::{Late, Lateness, Ledger, Stride};
 pub(crate) use memory::available;
 pub use memory::{Batches, Need, budget, readable};
 pub use noise::{Noise, Norms};
 pub use ranks::{RankReport, RankWork, Times};
 pub use replay::Replay;
-pub use run_folder::{MODEL, RunFolder, UPDATES};
+pub use run_folder::{MODEL, RunFolder, UPDATES, rank_folder};
 pub use saver::{Meeting, Running, Saver, Terms};
 pub use trainer::{Common, OnNan, Parts, Reduce, Trainer, checksum};
+
+use std::time::Instant;
 
 use serde_json::Value;
 
@@ -146,8 +151,10 @@ pub fn train(
         trainer.votes = saver.votes();
         let tally = trainer.step(&mut *exchange, step)?;
         course.look(&mut *exchange, trainer, goal, journal, (step, tally))?;
+        let begin = Instant::now();
         let mut run = dense(&mut *exchange, trainer, &course, journal);
         stopped = !course.is_met() && saver.turn(step, &mut run)?;
+        trainer.saved(begin);
         if stopped || course.is_met() {
             trainer.turn(Phase::Exchange);
             exchange.finish()?;
@@ -156,8 +163,10 @@ pub fn train(
     }
     exchange.leave()?;
     course.outcome.stopped = saver.is_stopped(stopped);
+    let begin = Instant::now();
     let mut run = dense(&mut *exchange, trainer, &course, journal);
     saver.last(course.outcome.stopped, &mut run)?;
+    trainer.saved(begin);
     if course.outcome.stopped {
         trainer.settle(comm, exchange)?;
         return Ok(course.outcome);

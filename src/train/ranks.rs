@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Watched;
+use super::{Ledger, Watched};
 use crate::comm::Comm;
 use crate::exchange::{Conduct, Spent};
 use crate::nn::Tally;
@@ -32,6 +32,9 @@ pub struct Times {
     pub wait: Duration,
     /// Evaluating.
     pub evaluate: Duration,
+    /// Copying what goes into checkpoints, and waiting for them at the end.
+    #[serde(default)]
+    pub checkpoint: Duration,
 }
 
 impl Times {
@@ -48,6 +51,7 @@ impl Times {
             exchange: zero,
             wait: zero,
             evaluate: zero,
+            checkpoint: zero,
         }
     }
 
@@ -72,6 +76,11 @@ impl Times {
         self.compute += compute;
         self.exchange += spent.exchange;
         self.wait += spent.wait;
+    }
+
+    /// Seconds that had passed of a run before it was resumed.
+    pub fn past(&self) -> f64 {
+        self.before.as_secs_f64()
     }
 
     /// Seconds since the start.
@@ -121,6 +130,14 @@ pub struct RankReport {
     pub load_s: f64,
     /// Seconds evaluating.
     pub evaluate_s: f64,
+    /// Seconds with checkpoints.
+    pub checkpoint_s: f64,
+    /// Seconds that all others together waited for it, and the rank that it waited for the longest; where that is known.
+    pub late_s: Option<f64>,
+    /// See `late_s`.
+    pub waited_for: Option<usize>,
+    /// Seconds of compute in which no core was free for it, where the system tells.
+    pub starved_s: Option<f64>,
     /// Test accuracy of its own parameters when it had taken its last step.
     pub test_accuracy: Option<f64>,
     /// Their accuracy on the validation set, where that one was watched.
@@ -139,6 +156,9 @@ pub struct RankReport {
     /// All that the exchange has to tell; not in the file.
     #[serde(skip)]
     pub conduct: Conduct,
+    /// Seconds that it waited for each rank; not in the file. Empty where that is not known.
+    #[serde(skip)]
+    pub waited: Vec<f64>,
 }
 
 /// What one rank has to tell when a run is over.
@@ -147,6 +167,8 @@ pub struct RankWork<'a> {
     pub times: &'a Times,
     /// How its updates were among those of others.
     pub conduct: &'a Conduct,
+    /// For whom it waited at steps that ranks take together, where that was noted.
+    pub ledger: Option<&'a Ledger>,
     /// Steps that were skipped.
     pub skipped: u64,
     /// Which set was looked at, and what it gave with the rank's own parameters.
@@ -176,6 +198,11 @@ impl RankReport {
             wait_s: seconds(times.wait),
             load_s: seconds(times.load),
             evaluate_s: seconds(times.evaluate),
+            checkpoint_s: seconds(times.checkpoint),
+            late_s: None,
+            waited_for: None,
+            starved_s: (work.ledger.and_then(Ledger::starved))
+                .map(|time| (time * 1e6).round() / 1e6),
             test_accuracy: own(Watched::Test).map(|tally| tally.accuracy()),
             validation_accuracy: own(Watched::Validation).map(|tally| tally.accuracy()),
             checksum: format!("{:016x}", work.checksum),
@@ -184,14 +211,26 @@ impl RankReport {
             staleness_most: is_stale.then(|| conduct.behind.most()),
             dropped: conduct.dropped,
             conduct: Conduct::default(),
+            waited: Vec::new(),
         };
-        let bytes = serde_json::to_vec(&(mine, conduct)).expect("a report of plain numbers");
+        let noted = work.ledger.map(Ledger::waited).unwrap_or_default();
+        let waited = match noted.is_empty() {
+            true => &conduct.waited[..],
+            false => noted,
+        };
+        let bytes =
+            serde_json::to_vec(&(mine, conduct, waited)).expect("a report of plain numbers");
         let read = |bytes: &Vec<u8>| -> Self {
-            let (report, conduct): (Self, Conduct) =
+            let (report, conduct, waited): (Self, Conduct, Vec<f64>) =
                 serde_json::from_slice(bytes).expect("written by the same program");
-            Self { conduct, ..report }
+            Self {
+                conduct,
+                waited,
+                ..report
+            }
         };
         let mut all: Vec<Self> = comm.gather(&bytes).iter().map(read).collect();
+        charge(&mut all);
         let total: u64 = all.iter().map(Self::updates).sum();
         all.iter_mut()
             .for_each(|report| report.share = report.updates() as f64 / total.max(1) as f64);
@@ -203,6 +242,19 @@ impl RankReport {
         self.steps - self.dropped
     }
 
+    /// Writes `waits.csv`: seconds that each rank waited for each other one, where it did.
+    pub fn write_waits(path: &Path, reports: &[Self]) -> Result<()> {
+        let mut text = String::from("rank,waited_for,seconds\n");
+        for report in reports {
+            for (whom, seconds) in report.waited.iter().enumerate() {
+                if *seconds > 0.0 {
+                    text += &format!("{},{whom},{seconds:.6}\n", report.rank);
+                }
+            }
+        }
+        crate::files::write_text(path, &text)
+    }
+
     /// Writes `ranks.csv`.
     pub fn write(path: &Path, reports: &[Self]) -> Result<()> {
         let mut writer = csv::Writer::from_writer(Vec::new());
@@ -212,5 +264,22 @@ impl RankReport {
         let bytes = writer.into_inner().expect("writing to memory");
         let text = String::from_utf8(bytes).map_err(|error| Error::file(path, error, ""))?;
         crate::files::write_text(path, &text)
+    }
+}
+
+/// Tells each rank's report how long others waited for it, and for whom it waited the longest.
+fn charge(all: &mut [RankReport]) {
+    if all.iter().all(|report| report.waited.is_empty()) {
+        return;
+    }
+    for rank in 0..all.len() {
+        let late: f64 = all
+            .iter()
+            .filter_map(|report| report.waited.get(rank))
+            .sum();
+        let waited = all[rank].waited.iter().enumerate();
+        let most = waited.max_by(|(_, a), (_, b)| a.total_cmp(b));
+        all[rank].waited_for = most.filter(|(_, time)| **time > 0.0).map(|(whom, _)| whom);
+        all[rank].late_s = Some((late * 1e6).round() / 1e6);
     }
 }

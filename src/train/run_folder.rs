@@ -9,10 +9,12 @@ use crate::checkpoint::Store;
 use crate::{Error, Result};
 
 /// What a run folder holds; only these are ever replaced.
-const FILES: [&str; 6] = [
+const FILES: [&str; 8] = [
     "settings.toml",
     "metrics.csv",
     "ranks.csv",
+    "waits.csv",
+    "trace.json",
     "result.toml",
     "model.h5",
     "stalled.json",
@@ -23,6 +25,21 @@ pub const UPDATES: &str = "updates";
 
 /// The folder in it that holds a sparse model.
 pub const MODEL: &str = "model";
+
+/// How the folders of ranks begin, and what may be in them: only that is ever replaced.
+const RANK: &str = "rank-";
+const OF_RANK: [&str; 5] = [
+    "events.out.tfevents.",
+    "resources.csv",
+    "dstat.csv",
+    "now.json",
+    ".now.json.partial",
+];
+
+/// Where a rank of the run at `run` writes what is its own.
+pub fn rank_folder(run: &Path, rank: usize) -> PathBuf {
+    run.join(format!("{RANK}{rank:05}"))
+}
 
 /// A run's folder.
 #[derive(Clone, Debug)]
@@ -81,7 +98,32 @@ impl RunFolder {
         if updates.join("run.json").exists() {
             fs::remove_dir_all(&updates).map_err(Error::io("remove", &updates))?;
         }
+        folder.empty_ranks()?;
         Ok(folder)
+    }
+
+    /// Removes what the ranks of an older run wrote.
+    fn empty_ranks(&self) -> Result<()> {
+        let list = |folder: &Path| {
+            let entries =
+                fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+            entries.map_err(Error::io("read", folder))
+        };
+        let starts = |entry: &fs::DirEntry, word: &str| {
+            entry.file_name().to_string_lossy().starts_with(word)
+        };
+        let folders = list(&self.0)?.into_iter();
+        for folder in folders.filter(|entry| starts(entry, RANK) && entry.path().is_dir()) {
+            for entry in list(&folder.path())? {
+                if OF_RANK.iter().any(|word| starts(&entry, word)) {
+                    let path = entry.path();
+                    fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+                }
+            }
+            // What is not a run's stays, and its folder with it.
+            let _ = fs::remove_dir(folder.path());
+        }
+        Ok(())
     }
 
     /// The next free `runs/MODEL-NNN`.

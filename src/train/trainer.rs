@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Inject, Moment, Noise, Norms, Times, evaluate, statistics};
+use super::{Inject, Ledger, Moment, Noise, Norms, Stride, Tap, Times, evaluate, statistics};
 use crate::board::{Board, Phase, Shown};
 use crate::comm::{Comm, agree, block, cuts};
 use crate::data::{Dataset, Loader, Place, Scaling, Steps};
@@ -21,6 +21,7 @@ use crate::exchange::{Conduct, Exchange, Kind, Spent, Start, Tail, Votes};
 use crate::nn::{
     Arenas, Backend, Draw, Fault, Found, Init, LayerCost, Model, Params, ShardSums, Share, Tally,
 };
+use crate::observe::timeline;
 use crate::optim::{Measured, Mover, Optimizer, Schedule};
 use crate::{Error, Result};
 
@@ -65,10 +66,14 @@ pub struct Trainer {
     pub board: Option<Rc<Board>>,
     /// Faults that strike this rank.
     pub inject: Vec<Inject>,
+    /// Who looks at gradients now and then, if anybody does.
+    pub tap: Option<Tap>,
     /// What this rank says to others in the next step, and what all said in the last.
     pub votes: Votes,
     /// See `votes`.
     pub heard: Votes,
+    /// Who was late, where ranks take steps together.
+    pub ledger: Ledger,
     loader: Loader,
     steps: Steps,
     reduce: Reduce,
@@ -153,8 +158,10 @@ impl Trainer {
             times: Times::start(),
             board: None,
             inject: Vec::new(),
+            tap: None,
             votes: Votes::default(),
             heard: Votes::default(),
+            ledger: Ledger::default(),
             loader,
             steps,
             reduce,
@@ -303,11 +310,14 @@ impl Trainer {
             }
         };
         self.heard = Votes::default();
+        timeline::step(step + 1);
         show(Phase::Load);
         if self.ahead != Some(step) {
             self.loader.take()?;
         }
+        self.inject.iter().for_each(|fault| fault.hold());
         let loaded = Instant::now();
+        timeline::between(timeline::Kind::Load, 0, start, loaded);
         show(Phase::Exchange);
         let Some(wait) = exchange.ready(step)? else {
             let spent = Spent {
@@ -318,6 +328,7 @@ impl Trainer {
             return Ok(Tally::default());
         };
         let ready = Instant::now();
+        self.ledger.begin();
         show(Phase::Compute);
         let (rank, size) = exchange.place();
         let samples = self.steps.place(step).positions.len();
@@ -350,6 +361,10 @@ impl Trainer {
         self.look_ahead(step)?;
         let Arenas { params, grads, .. } = exchange.arenas();
         let Found { sums, fault } = self.backend.end(params, grads)?;
+        if let Some(tap) = &mut self.tap {
+            let tensors = self.backend.model().tensors();
+            tap.gradients(step + 1, &self.steps, tensors, exchange.arenas())?;
+        }
         let ShardSums { tally, norm } = sums;
         let mine = Tail {
             tally,
@@ -358,18 +373,29 @@ impl Trainer {
             norm,
             votes: self.votes,
         };
+        // Before a fault strikes: what it sleeps is no want of a core.
+        self.ledger.computed(ready.elapsed());
         for fault in &self.inject {
             fault.strike(step + 1, ready);
         }
         let computed = Instant::now();
+        let (load, compute) = (loaded - start, computed - ready);
+        timeline::between(timeline::Kind::Compute, 0, ready, computed);
         show(Phase::Exchange);
         let lr = self.lr(step);
         let (team, mut spent) = exchange.step(mine, lr, &mut self.mover)?;
+        timeline::span(timeline::Kind::Exchange, 0, computed);
         self.heard = team.votes;
         spent.wait += wait;
         spent.exchange += (ready - loaded).saturating_sub(wait);
-        self.times
-            .add(loaded - start, computed - ready, spent, tally.count);
+        self.times.add(load, compute, spent, tally.count);
+        let stride = Stride {
+            start,
+            load,
+            compute,
+            wait: spent.wait,
+        };
+        self.ledger.stepped(exchange.team(), stride);
         if team.faults > 0 {
             self.skip(exchange.team(), step, fault)?;
             return Ok(Tally::default());
@@ -422,6 +448,8 @@ impl Trainer {
         let how = (blocks, self.board.as_deref());
         let tally = evaluate(team, backend, params, data, &self.scaling, how);
         self.times.evaluate += start.elapsed();
+        timeline::span(timeline::Kind::Evaluate, 0, start);
+        self.ledger.left();
         tally
     }
 

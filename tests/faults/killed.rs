@@ -11,11 +11,10 @@ use crate::run::{Amount, Bench, LIMIT, Outcome, kill};
 use crate::shim::{Events, Fault};
 
 /// Kills at events of checkpoints, and goes on.
-fn at_events(size: usize, amount: Amount, some: u64, fault: fn(u64) -> Fault) -> Outcome {
-    let bench = Bench::new(size);
+fn at_events(bench: &Bench, amount: Amount, some: u64, fault: fn(u64) -> Fault) -> Outcome {
     let mut outcome = Outcome::default();
     for at in amount.of(bench.events(), some) {
-        match killed_at(&bench, at, fault) {
+        match killed_at(bench, at, fault) {
             Ok(what) => bench.go_on("run", &what, &mut outcome),
             Err(wrong) => outcome.wrong.push(wrong),
         }
@@ -42,15 +41,19 @@ fn killed_at(bench: &Bench, mut at: u64, fault: fn(u64) -> Fault) -> Result<Stri
 }
 
 pub fn events_of_one(amount: Amount) -> Outcome {
-    at_events(1, amount, 5, Fault::Kill)
+    at_events(&Bench::new(1), amount, 5, Fault::Kill)
 }
 
 pub fn half_written(amount: Amount) -> Outcome {
-    at_events(1, amount, 3, Fault::Half)
+    at_events(&Bench::new(1), amount, 3, Fault::Half)
 }
 
 pub fn events_of_four(amount: Amount) -> Outcome {
-    at_events(4, amount, 3, Fault::Kill)
+    at_events(&Bench::new(4), amount, 3, Fault::Kill)
+}
+
+pub fn events_of_sparse(amount: Amount) -> Outcome {
+    at_events(&Bench::sparse(4), amount, 3, Fault::Kill)
 }
 
 /// Kills one rank of four, or all of them and mpirun at once, at random moments of a run.

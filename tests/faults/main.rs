@@ -25,7 +25,7 @@ use run::{Amount, Outcome};
 /// A kind of fault: its name, and what tries it.
 type Kind = (&'static str, fn(Amount) -> Outcome);
 
-const KINDS: [Kind; 11] = [
+const KINDS: [Kind; 12] = [
     (
         "killed at a write, fsync, rename, 1 rank",
         killed::events_of_one,
@@ -34,6 +34,10 @@ const KINDS: [Kind; 11] = [
     (
         "killed at a write, fsync, rename, 4 ranks",
         killed::events_of_four,
+    ),
+    (
+        "killed at a write, …, sparse, 4 ranks",
+        killed::events_of_sparse,
     ),
     ("killed at random moments, 4 ranks", killed::at_random),
     ("disk full", refused::disk_full),

@@ -73,15 +73,31 @@ impl Bench {
 
     /// As `new`, with other words about steps and checkpoints.
     pub fn of(size: usize, about: &str) -> Self {
+        // Set is what is chosen by measurement otherwise.
+        let train = "mlp train.h5 --global-batch 80 --optimizer momentum --lr 0.05 --exchange all-reduce --no-tune";
+        let data = "digits train.h5 --samples 400";
+        Self::with(size, data, &format!("{train} {about}"))
+    }
+
+    /// Runs of a sparse model, slow enough for their checkpoints to be written one after the other.
+    pub fn sparse(size: usize) -> Self {
+        let data = "clicks train --bits 12 --rows 4000";
+        let train = "sparse train --global-batch 100 --optimizer adagrad --exchange owners";
+        let slow: Vec<_> = (0..size)
+            .map(|rank| format!("--inject slow:{rank}:50"))
+            .collect();
+        let about = format!("--steps {STEPS} --checkpoint-every {EVERY} --keep 1");
+        Self::with(size, data, &format!("{train} {about} {}", slow.join(" ")))
+    }
+
+    /// Runs of `train`, on data that is made as `data` says.
+    fn with(size: usize, data: &str, train: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut make = Command::new(env!("CARGO_BIN_EXE_phalanx"));
-        make.args(["data", "make", "digits", "train.h5", "--samples", "400"]);
+        make.args(["data", "make"]).args(data.split(' '));
         make.current_dir(folder.path());
         good(run(make, LIMIT));
-        // Set is what is chosen by measurement otherwise.
-        let words = format!(
-            "train mlp train.h5 --global-batch 80 --optimizer momentum --lr 0.05 --exchange all-reduce --no-tune {about}"
-        );
+        let words = format!("train {train}");
         let mut bench = Self {
             folder,
             size,

@@ -13,6 +13,7 @@ mod mutations;
 mod plain;
 mod targets;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -22,6 +23,8 @@ fn main() -> ExitCode {
         usual(panic);
         std::process::abort();
     }));
+    // As in the program, files of HDF5 are looked at by a process of it first.
+    phalanx::h5::examine_by(Path::new(env!("CARGO_BIN_EXE_phalanx")));
     #[cfg(fuzzing)]
     if let Ok(target) = std::env::var("PHALANX_FUZZ") {
         return guided::main(&target);

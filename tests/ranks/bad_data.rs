@@ -12,11 +12,15 @@ use super::launch;
 use super::refused::{How, digits, failed, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 5] = [
+pub const JOBS: [(&str, fn()); 6] = [
     ("bad IDX files are refused", idx),
     ("bad CIFAR files are refused", cifar),
     ("bad orders for sets are refused", make),
     ("bad splits are refused", split),
+    (
+        "files that HDF5's library does not live through are refused",
+        deadly,
+    ),
     ("a full disk leaves nothing behind", full_disk),
 ];
 
@@ -246,11 +250,36 @@ impl Drop for TinyDisk {
     }
 }
 
+fn deadly() {
+    let folder = tempfile::tempdir().unwrap();
+    let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/found");
+    for (name, from) in [
+        ("matrix.h5", "matrix/unlisted-table"),
+        ("images.h5", "images/superblock-crash"),
+    ] {
+        fs::copy(found.join(from), folder.path().join(name)).unwrap();
+    }
+    refused(
+        folder.path(),
+        How::Ranks(3),
+        &[
+            ("trace --a matrix.h5:/matrix", 1, &["matrix.h5", "hint:"]),
+            ("train softmax images.h5", 1, &["images.h5", "hint:"]),
+        ],
+    );
+    // A newer library may take them, or tell what is wrong.
+    if phalanx::h5::version().starts_with("1.10.") {
+        let says = ["HDF5's library cannot take it (a process that tried: signal: 6"];
+        let case: (&str, i32, &[&str]) = ("trace --a matrix.h5:/matrix", 1, &says);
+        refused(folder.path(), How::Plain, &[case]);
+    }
+}
+
 fn full_disk() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     digits(&at("good.h5"), 60, 1);
-    let disks = [("small", "size=200k"), ("tiny", "size=12k")];
+    let disks = [("small", "size=200k"), ("tiny", "size=16k")];
     let disks = disks.map(|(name, size)| TinyDisk::mount(&at(name), size));
     if disks.iter().any(Option::is_none) {
         return launch::skip("only root may mount the small disks that it fills");
@@ -264,10 +293,10 @@ fn full_disk() {
             ("data make digits small/new -n 1000 --shards 4", 1, &says),
         ],
     );
-    // Three small files fit, the model does not.
-    let args = "train softmax good.h5 --epochs 1 --out tiny/run";
+    // Four small files fit, the model does not.
+    let args = "train softmax good.h5 --epochs 1 --out tiny/run --tensorboard off --resources off";
     let says = ["tiny/run", "model.h5", "No space left on device"];
     let made = failed(folder.path(), How::Ranks(3), (args, 1, &says), true);
-    let log = ["metrics.csv", "ranks.csv", "settings.toml"];
+    let log = ["metrics.csv", "ranks.csv", "settings.toml", "waits.csv"];
     assert_eq!(made, log.map(|name| Path::new("tiny/run").join(name)));
 }

@@ -47,10 +47,15 @@ fn killed_rank() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
+        let expected = [
+            "settings.toml",
+            "metrics.csv",
+            "rank-00000",
+            "rank-00001",
+            "rank-00002",
+        ];
         assert!(
-            names
-                .iter()
-                .all(|name| ["settings.toml", "metrics.csv"].contains(&name.as_str())),
+            names.iter().all(|name| expected.contains(&name.as_str())),
             "{names:?}"
         );
     }

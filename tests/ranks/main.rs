@@ -16,6 +16,7 @@ mod contracts;
 mod devices;
 mod doctor;
 mod emulator;
+mod explained;
 mod growth;
 mod held_out;
 mod hosts;
@@ -27,6 +28,7 @@ mod launch;
 mod matrices;
 mod mpich;
 mod mpis;
+mod observed;
 mod photos;
 mod products;
 mod published;
@@ -38,6 +40,7 @@ mod sparse_resumed;
 mod stalled;
 mod stopped;
 mod tally;
+mod tensorboard;
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -90,7 +93,10 @@ fn main() -> ExitCode {
         .chain(&published::JOBS)
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
+        .chain(&explained::JOBS)
         .chain(&killed::JOBS)
+        .chain(&observed::JOBS)
+        .chain(&tensorboard::JOBS)
         .chain(&resumed::JOBS)
         .chain(&resumed_not::JOBS)
         .chain(&stopped::JOBS)

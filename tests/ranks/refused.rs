@@ -33,11 +33,25 @@ pub fn refused(folder: &Path, how: How, cases: &[Case]) {
     }
 }
 
-/// Runs a case that fails while it trains into `run`: the log stays, but nothing that looks like a result.
+/// Runs a case that fails while it trains into `run`: the logs of the run and of its ranks stay, but nothing that looks like a
+/// result.
 pub fn broke_off(folder: &Path, how: How, case: Case, once: bool) {
     let made = failed(folder, how, case, once);
+    let of_rank = |path: &PathBuf| path.starts_with("run") && path.iter().count() == 3;
+    let (ranks, run): (Vec<PathBuf>, Vec<PathBuf>) = made.into_iter().partition(of_rank);
     let log = ["run/metrics.csv", "run/settings.toml"].map(PathBuf::from);
-    assert_eq!(made, log, "`{}`", case.0);
+    assert_eq!(run, log, "`{}`", case.0);
+    for path in ranks {
+        let name = path.file_name().unwrap().to_string_lossy();
+        let known = ["events.out.tfevents.", "resources.csv", "now.json"];
+        let is_log = known.iter().any(|word| name.starts_with(word));
+        let rank = path.parent().unwrap().to_string_lossy();
+        assert!(
+            is_log && rank.starts_with("run/rank-"),
+            "`{}` left {path:?}",
+            case.0
+        );
+    }
     fs::remove_dir_all(folder.join("run")).unwrap();
 }
 

@@ -33,6 +33,10 @@ fn help_names_every_command_and_option_with_its_default() {
         "bench",
         "doctor",
         "trace",
+        "top",
+        "report",
+        "plot",
+        "--quiet",
         "Exit codes",
     ] {
         assert!(all.contains(word), "{all}");
@@ -40,7 +44,7 @@ fn help_names_every_command_and_option_with_its_default() {
     let train = help("train --help");
     let options = "--test --epochs --steps --until-loss --batch --global-batch --threads --lr --reduce --seed --eval-every --out --force \
         --model-file --grow-batch --batch-limit --noise-scale --validation --on-nan --activation --response-norm --early-stop --keep-best --optimizer --momentum --trust --weight-decay --beta1 --beta2 --clip-norm --lr-per --schedule --decay-factor \
-        --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps --stall-timeout --inject";
+        --decay-epochs --decay-every --lr-floor --warmup-epochs --warmup-steps --stall-timeout --inject --trace --resources --tensorboard --json --quiet";
     for option in options.split_whitespace() {
         assert!(train.contains(option), "{option} in\n{train}");
     }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::observe::timeline::{self, Kind};
+
 /// Passes of a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
@@ -13,7 +15,17 @@ pub enum Timed {
     GradInput,
 }
 
-/// Adds up times by layer and pass, once it is started; until then it costs a branch.
+impl Timed {
+    fn kind(self) -> Kind {
+        match self {
+            Self::Forward => Kind::Forward,
+            Self::GradParams => Kind::GradParams,
+            Self::GradInput => Kind::GradInput,
+        }
+    }
+}
+
+/// Adds up times by layer and pass, once it is started; until then it costs a branch. Where this thread is traced, it notes them.
 #[derive(Clone, Debug, Default)]
 pub struct Clock(Vec<[Duration; 3]>);
 
@@ -31,12 +43,19 @@ impl Clock {
     /// Does `work` on behalf of a layer.
     #[inline]
     pub fn time<R>(&mut self, layer: usize, pass: Timed, work: impl FnOnce() -> R) -> R {
-        if self.0.is_empty() {
+        let traced = timeline::is_on();
+        if self.0.is_empty() && !traced {
             return work();
         }
         let start = Instant::now();
         let result = work();
-        self.0[layer][pass as usize] += start.elapsed();
+        let end = Instant::now();
+        if let Some(times) = self.0.get_mut(layer) {
+            times[pass as usize] += end - start;
+        }
+        if traced {
+            timeline::between(pass.kind(), layer, start, end);
+        }
         result
     }
 }

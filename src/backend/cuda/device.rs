@@ -24,6 +24,8 @@ pub struct Facts {
     pub index: usize,
     /// Its name.
     pub name: String,
+    /// Where it is on the host's bus, such as `00000000:65:00.0`, if the driver tells.
+    pub address: Option<String>,
     /// Its compute capability.
     pub capability: (u32, u32),
     /// Bytes of its memory.
@@ -207,10 +209,18 @@ fn facts(device: sys::CUdevice, index: usize) -> Result<Facts> {
     // SAFETY: the device was given by the driver.
     let memory =
         unsafe { result::device::total_mem(device) }.map_err(failed("cuDeviceTotalMem"))?;
+    let places = [
+        Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID,
+        Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID,
+        Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID,
+    ];
+    let place: Option<Vec<u32>> = places.into_iter().map(|at| attribute(at).ok()).collect();
+    let address = |place: Vec<u32>| format!("{:08x}:{:02x}:{:02x}.0", place[0], place[1], place[2]);
     Ok(Facts {
         index,
         emulated: name.contains("emulator"),
         name,
+        address: place.map(address),
         capability: (
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
             attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,

@@ -45,11 +45,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
 }
 
-/// The middle one of some values.
+/// The middle one of some values; no number if there are none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    crate::train::median(values.collect()).unwrap_or(f64::NAN)
 }
 
 /// The numbers of ranks to measure with; without any, all.

@@ -20,6 +20,7 @@ use crate::{Error, Result};
 
 use advice::{Mark, diagnose};
 use facts::Facts;
+pub(super) use speed::copy_rate;
 use watch::Watch;
 
 /// Longest that a part of the examination may take: far more than any does, and less than a user waits.

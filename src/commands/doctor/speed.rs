@@ -29,9 +29,7 @@ pub struct Speed {
 
 /// Measures the first rank alone, then all ranks at once, whose speeds go into `ranks`; *collective*.
 pub(super) fn measure(comm: &dyn Comm, ranks: &mut [Rank]) -> Speed {
-    let left = budget(comm).map_or(u64::MAX, |left| left / SHARE);
-    let bytes = left.min(BYTES as u64) as usize / 2;
-    let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
+    let (from, mut to) = buffers(comm);
     comm.barrier();
     let mut alone = [0.0, 0.0];
     if comm.rank() == 0 {
@@ -52,6 +50,20 @@ pub(super) fn measure(comm: &dyn Comm, ranks: &mut [Rank]) -> Speed {
         copy: alone[0],
         gflops: alone[1],
     }
+}
+
+/// GB/s that copies on this rank read and write together; *collective*.
+pub(in super::super) fn copy_rate(comm: &dyn Comm) -> f64 {
+    let (from, mut to) = buffers(comm);
+    comm.barrier();
+    copy(&from, &mut to)
+}
+
+/// What is copied and where to, as large as the memory that is left allows; *collective*.
+fn buffers(comm: &dyn Comm) -> (Vec<u8>, Vec<u8>) {
+    let left = budget(comm).map_or(u64::MAX, |left| left / SHARE);
+    let bytes = left.min(BYTES as u64) as usize / 2;
+    (vec![1; bytes], vec![0; bytes])
 }
 
 /// GB/s read and written by copies of `from` to `to`, the first of which is not counted.

@@ -9,6 +9,7 @@ pub(super) use result::{Result, written};
 use std::time::Duration;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::train::{BatchSize, Growth, Plan, Settings};
 use crate::checkpoint::When;
@@ -147,6 +148,15 @@ pub(super) fn settings(
             schedule: plan.schedule.clone(),
         },
     }
+}
+
+/// What programs that read along hear first: where the run is, how long it is, and what `settings.toml` says.
+pub(super) fn start(folder: &RunFolder, ranks: usize, steps: u64) -> crate::Result<Value> {
+    let path = folder.file("settings.toml");
+    let text = std::fs::read_to_string(&path).map_err(crate::Error::io("read", &path))?;
+    let settings: toml::Table = text.parse().unwrap_or_default();
+    let run = folder.path().display().to_string();
+    Ok(json!({"run": run, "ranks": ranks, "steps": steps, "settings": settings}))
 }
 
 /// The folder that the program was started in; empty if it is no text or gone.

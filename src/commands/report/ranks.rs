@@ -33,6 +33,7 @@ impl RankSummary {
             ("wait", total(|rank| rank.wait_s)),
             ("load", total(|rank| rank.load_s)),
             ("evaluate", total(|rank| rank.evaluate_s)),
+            ("checkpoint", total(|rank| rank.checkpoint_s)),
         ];
         let all = seconds * ranks.len() as f64;
         Self {
@@ -50,8 +51,17 @@ impl RankSummary {
     /// As the user reads it.
     pub(crate) fn rows(&self, ranks: &[RankReport]) -> Vec<(&'static str, String)> {
         let mut rows = Vec::new();
-        let parts: Vec<String> = ["compute", "exchange", "wait", "load", "evaluate"]
+        let names = [
+            "compute",
+            "exchange",
+            "wait",
+            "load",
+            "evaluate",
+            "checkpoint",
+        ];
+        let parts: Vec<String> = names
             .iter()
+            .filter(|name| **name != "checkpoint" || self.time[**name] >= 0.005)
             .map(|name| format!("{name} {:.0} %", 100.0 * self.time[name]))
             .collect();
         rows.push(("where time went", parts.join(", ")));

@@ -5,6 +5,8 @@ use serde::Serialize;
 use super::super::train::{Plan, Settings};
 use super::ranks::RankSummary;
 use crate::checkpoint::Kept;
+use crate::observe::Finding;
+use crate::observe::timeline::Written;
 use crate::train::{Outcome, RankReport, RunFolder, Trainer, Watched};
 
 /// `result.toml`.
@@ -51,9 +53,16 @@ pub(crate) struct Result {
     checkpoints: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoints_failed: Option<u64>,
+    checksum: String,
+    /// Spans in trace.json, and those that were dropped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_spans: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_dropped: Option<u64>,
     #[serde(flatten)]
     ranks: RankSummary,
-    checksum: String,
+    /// What limited the run, the most important first.
+    verdict: Vec<Finding>,
 }
 
 impl Result {
@@ -104,16 +113,43 @@ impl Result {
             noise_scale: trainer.noise_scale(),
             checkpoints: None,
             checkpoints_failed: None,
-            ranks: RankSummary::new(ranks, seconds, alone),
             checksum: format!("{:016x}", trainer.checksum()),
+            ranks: RankSummary::new(ranks, seconds, alone),
+            verdict: Vec::new(),
+            trace_spans: None,
+            trace_dropped: None,
         }
     }
 
-    /// With what became of checkpoints, where there were any.
-    pub(crate) fn with(mut self, kept: Option<Kept>) -> Self {
+    /// With what became of checkpoints, where there were any, what limited the run, and what was traced.
+    pub(crate) fn with(
+        mut self,
+        kept: Option<Kept>,
+        verdict: Vec<Finding>,
+        traced: Option<Written>,
+    ) -> Self {
+        self.trace_spans = traced.as_ref().map(|traced| traced.spans);
+        self.trace_dropped = traced.map(|traced| traced.dropped);
+        self.verdict = verdict;
         self.checkpoints = kept.map(|kept| kept.written);
         self.checkpoints_failed = kept.map(|kept| kept.failed);
         self
+    }
+
+    /// What the run has come to, by name: what there is of it.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64)> {
+        let numbers = [
+            ("validation_loss", self.validation_loss),
+            ("validation_accuracy", self.validation_accuracy),
+            ("test_loss", self.test_loss),
+            ("test_accuracy", self.test_accuracy),
+            ("seconds", Some(self.seconds)),
+            ("samples_per_s", Some(self.samples_per_s)),
+        ];
+        let there = numbers.into_iter();
+        there
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
     }
 
     /// The table that is printed last.
@@ -190,6 +226,21 @@ impl Result {
             rows.push(("checkpoints", self::written(written, failed)));
         }
         rows.extend(self.ranks.rows(ranks));
+        if let (Some(spans), Some(dropped)) = (self.trace_spans, self.trace_dropped) {
+            let words = match dropped {
+                0 => format!("{spans} spans"),
+                dropped => format!("{spans} spans, the first and last; {dropped} between dropped"),
+            };
+            rows.push((
+                "trace",
+                format!("{words}: open trace.json in ui.perfetto.dev"),
+            ));
+        }
+        for (i, finding) in self.verdict.iter().enumerate() {
+            let name = if i == 0 { "verdict" } else { "" };
+            rows.push((name, format!("{} ({})", finding.what, finding.figures)));
+            rows.push(("", format!("try: {}", finding.advice)));
+        }
         rows.push(("written to", folder.path().display().to_string()));
         rows
     }

@@ -180,6 +180,7 @@ fn go(
     let work = RankWork {
         times: &learner.times,
         conduct: &learner.conduct,
+        ledger: None,
         skipped: 0,
         watched: settings.watched(),
         own: outcome.watched.as_ref().map(tally_of),

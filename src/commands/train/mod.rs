@@ -1,28 +1,34 @@
 //! `phalanx train`: from settings to a run folder.
 
+mod ceilings;
+mod observed;
 mod plan;
 mod resume;
 mod sets;
 mod settings;
+mod tracing;
 
 pub(super) use plan::Plan;
 use resume::{Choices, From};
 pub use sets::Input;
 pub(super) use sets::Sets;
-pub use settings::{BatchSize, Growth, Resume, Settings};
+pub use settings::{BatchSize, Events, Growth, Observe, Resume, Settings};
+use tracing::Tracing;
 
 use std::collections::BTreeMap;
 use std::time::Instant;
+
+use serde_json::json;
 
 use super::device::Chosen;
 use super::resume::{Begin, check, find, has_ended, open_folder, saver};
 use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
-use crate::comm::{Comm, agree, path_of_first};
+use crate::comm::{Comm, agree, cores, path_of_first};
 use crate::data::Loader;
 use crate::exchange::{Exchange, Kind};
 use crate::nn::{self, Backend, Crew, DeviceModel};
-use crate::observe::{say, table};
+use crate::observe::{Facts, emit, mention, say, table, verdict};
 use crate::train::{
     Goal, Inject, Journal, Meeting, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver,
     Terms, Trainer, budget, readable, train,
@@ -60,7 +66,10 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         Begin::From(checkpoint) => Some(From::new(comm, *checkpoint)?),
         Begin::Ended(steps) => {
             if comm.rank() == 0 {
-                say(&has_ended(settings.out.as_deref(), steps));
+                let run = settings.out.as_deref();
+                let name = run.map(|run| run.display().to_string());
+                emit("ended", json!({"run": name, "steps": steps}));
+                mention(&has_ended(run, steps));
             }
             return Ok(());
         }
@@ -157,7 +166,11 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
             &report::settings(comm, hosts, settings, &plan, &trainer),
         )?;
         let rows = report::settings_rows(comm, hosts, settings, &plan, &trainer, &folder);
-        say(&table("settings", &rows));
+        mention(&table("settings", &rows));
+        emit(
+            "start",
+            report::start(&folder, comm.size(), plan.steps.total())?,
+        );
         let metrics = folder.file("metrics.csv");
         let (every, total) = (plan.log_every, plan.steps.total());
         let journal = match &from {
@@ -174,7 +187,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     } else {
         Ok((None, Journal::none()))
     };
-    let (folder, journal) = agree(comm, started)?;
+    let (folder, mut journal) = agree(comm, started)?;
     if folder.is_some() && !plan.data.is_mapped() {
         log::warn!(
             "the data is chunked or compressed and read through HDF5; `phalanx data split` writes it contiguous"
@@ -207,9 +220,16 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let place = (run.as_path(), folder.as_ref());
     let saver = saver(comm, place, settings.keep, (terms, meeting))?;
+    let gone = from.as_ref().map(|from| from.checkpoint.manifest.step);
+    let device = chosen.device.as_ref().map(|device| device.facts());
+    let place = observed::Place::new(comm, &run, gone);
+    let told = (&mut trainer, &mut journal);
+    let sampler = observed::attach(settings, &plan, (&place, device), told);
+    let board = watch.board();
     let ended = watch.over(|| {
         let told = (folder, journal, saver);
-        go(comm, settings, &plan, (trainer, &exchange), told, from)
+        let parts = (trainer, &exchange as StartExchange);
+        sampler.over(board, || go(comm, settings, &plan, parts, told, from))
     })?;
     match ended {
         (
@@ -219,7 +239,12 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                 ..
             },
             why,
-        ) => Err(Error::Stopped { step, why, run }),
+        ) => {
+            if comm.rank() == 0 {
+                emit("stopped", json!({"step": step, "why": why}));
+            }
+            Err(Error::Stopped { step, why, run })
+        }
         _ => Ok(()),
     }
 }
@@ -255,11 +280,17 @@ fn go<'c>(
         keep_best: settings.keep_best,
     };
     trainer.times.go_on();
+    journal.begin(&trainer.times);
     let from = from.as_ref().map(|from| (&from.checkpoint, &from.state));
     let saving = (&mut saver, from);
+    let tracing = settings.trace.then(|| Tracing::start(comm));
     let outcome = train(comm, exchange, &mut trainer, &goal, &mut journal, saving)?;
     let seconds = trainer.times.elapsed();
-    drop(journal);
+    let mut events = journal.close();
+    let traced = tracing.and_then(|tracing| {
+        trainer.turn(Phase::Write);
+        tracing.end(comm, &trainer, folder.as_ref())
+    });
     let kept = saver.kept();
     if outcome.stopped {
         let why = saver.why();
@@ -272,15 +303,26 @@ fn go<'c>(
     let work = RankWork {
         times: &trainer.times,
         conduct: &trainer.conduct,
+        ledger: Some(&trainer.ledger),
         skipped: trainer.skipped,
         watched: settings.watched(),
         own: outcome.own,
         checksum: trainer.checksum(),
     };
     let ranks = RankReport::gather(comm, &work);
+    let params = trainer.params.len();
+    let findings = verdict(&Facts {
+        ranks: &ranks,
+        late: trainer.ledger.lateness().ranks(),
+        seconds,
+        cores: cores(comm),
+        memory: ceilings::memory(comm, plan, params, &ranks),
+        link: ceilings::link(comm, params, &ranks, seconds),
+    });
     let finish = |folder: &RunFolder| {
         trainer.turn(Phase::Write);
         RankReport::write(&folder.file("ranks.csv"), &ranks)?;
+        RankReport::write_waits(&folder.file("waits.csv"), &ranks)?;
         nn::save(
             &folder.file("model.h5"),
             trainer.model(),
@@ -288,8 +330,12 @@ fn go<'c>(
             &trainer.scaling,
         )?;
         let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
-        let result = result.with(kept);
+        let result = result.with(kept, findings, traced);
         folder.write("result.toml", &result)?;
+        if let Some(events) = &mut events {
+            events.end(outcome.steps, &result.numbers());
+        }
+        emit("end", serde_json::to_value(&result).expect("plain values"));
         say(&table("result", &result.rows(settings, &ranks, folder)));
         Ok(())
     };

@@ -84,8 +84,8 @@ pub(super) fn facts(
             "layers",
             format!("{} parameters, {layers:016x}", model.params()),
         ),
-        ("training set", plan.data.fingerprint()?),
-        ("test set", test.transpose()?.unwrap_or("none".into())),
+        ("training set", plan.data.fingerprint()),
+        ("test set", test.unwrap_or("none".into())),
         ("--validation", format!("{:?}", settings.validation)),
         ("samples of a step", plan.steps.batch(0).to_string()),
         (

@@ -11,6 +11,7 @@ use crate::checkpoint::When;
 use crate::data::{Augment, Length, Steps};
 use crate::exchange::Kind;
 use crate::nn::{Init, Model, zoo::Choice};
+use crate::observe::resources::Records;
 use crate::optim::{Decay, Rule, Schedule};
 use crate::train::{Inject, OnNan, Reduce, Watched};
 use crate::{Error, Result};
@@ -56,6 +57,28 @@ impl BatchSize {
             (Self::Global(all), false) => all.div_ceil(ranks),
         }
     }
+}
+
+/// What a run shows and writes of itself while it goes on; none of it changes its result.
+#[derive(Clone, Copy, Debug)]
+pub struct Observe {
+    /// What ranks and hosts use.
+    pub resources: Records,
+    /// Event files for TensorBoard.
+    pub tensorboard: Events,
+    /// Whether programs read along.
+    pub json: bool,
+}
+
+/// What event files hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Events {
+    /// There are none.
+    Off,
+    /// Numbers and the picture of the model.
+    Scalars,
+    /// Histograms of weights and gradients too.
+    On,
 }
 
 /// Everything that decides a run.
@@ -105,6 +128,8 @@ pub struct Settings {
     pub shards: Option<usize>,
     /// Whether every update is recorded.
     pub record: bool,
+    /// Whether all that ranks do is noted with its time.
+    pub trace: bool,
     /// Whether inputs are scaled to mean 0 and deviation 1.
     pub normalize: bool,
     /// How images are changed each time they are trained on.
@@ -139,6 +164,8 @@ pub struct Settings {
     pub force: bool,
     /// How long a rank may not move before the job ends, if that is watched.
     pub stall_timeout: Option<Duration>,
+    /// What is written while it runs, besides metrics.
+    pub observe: Observe,
     /// Faults on demand.
     pub inject: Vec<Inject>,
 }

@@ -28,6 +28,14 @@ pub struct Series {
     pub dashed: bool,
 }
 
+impl Series {
+    /// Its colour, and whether it is in dashes.
+    fn class(&self) -> String {
+        let dashes = if self.dashed { " dashed" } else { "" };
+        format!("{}{dashes}", colour(self.colour))
+    }
+}
+
 /// Several curves.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -62,7 +70,7 @@ impl Lines {
         }
         let mut drawing = Drawing::default();
         let items: Vec<(String, String)> = (clouds.iter().chain(&self.series))
-            .map(|one| (colour(one.colour), one.name.clone()))
+            .map(|one| (one.class(), one.name.clone()))
             .collect();
         let top = 8.0 + drawing.legend((LEFT, 4.0), RIGHT - LEFT, &items);
         let bottom = top + TALL;
@@ -90,21 +98,16 @@ impl Lines {
             unit => format!("{} · y in {unit}", self.x),
         };
         drawing.text("label", (RIGHT, bottom + 33.0), "end", &below);
+        let place = |&(a, b): &(f64, f64)| (x.at(a), y.at(b));
+        let fill = |one: &Series| format!("fill {}", colour(one.colour));
         for one in &clouds {
-            let class = format!("fill {}", colour(one.colour));
-            let place = |&(a, b): &(f64, f64)| (x.at(a), y.at(b));
-            (one.points.iter()).for_each(|point| drawing.dot(&class, place(point)));
+            (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
         }
         for one in &self.series {
-            let dashes = if one.dashed { " dashed" } else { "" };
-            let (class, place) = (colour(one.colour), |&(a, b): &(f64, f64)| {
-                (x.at(a), y.at(b))
-            });
             let drawn = thinned(&one.points);
-            drawing.path(&format!("curve {class}{dashes}"), drawn.iter().map(place));
+            drawing.path(&format!("curve {}", one.class()), drawn.iter().map(place));
             if one.points.len() <= MARKED {
-                (one.points.iter())
-                    .for_each(|point| drawing.dot(&format!("fill {class}"), place(point)));
+                (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
             }
         }
         let series: Vec<_> = (self.series.iter())

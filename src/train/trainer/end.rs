@@ -1,5 +1,7 @@
 //! What a trainer does when no step is left.
 
+use std::time::{Duration, Instant};
+
 use xxhash_rust::xxh3::Xxh3;
 
 use super::Trainer;
@@ -9,12 +11,24 @@ use crate::comm::{Comm, agree};
 use crate::data::Dataset;
 use crate::exchange::Exchange;
 use crate::nn::{Model, Params, Tally};
+use crate::observe::timeline::{self, Kind};
 use crate::train::{Outcome, Watched, statistics};
 
 /// Values that are digested at once.
 const PIECE: usize = 1 << 14;
+/// Less than this was only a look whether a checkpoint is due.
+const SHORT: Duration = Duration::from_micros(50);
 
 impl Trainer {
+    /// What there was to do for checkpoints since `begin` is done.
+    pub(in super::super) fn saved(&mut self, begin: Instant) {
+        let time = begin.elapsed();
+        self.times.checkpoint += time;
+        if time >= SHORT {
+            timeline::span(Kind::Checkpoint, 0, begin);
+        }
+    }
+
     /// A digest of the bits of parameters and state.
     pub fn checksum(&self) -> u64 {
         checksum(self.model(), &self.params)
@@ -50,6 +64,9 @@ impl Trainer {
     pub fn settle(&mut self, comm: &dyn Comm, exchange: Box<dyn Exchange + '_>) -> Result<()> {
         self.turn(Phase::Settle);
         self.conduct = self.conduct_of(&*exchange);
+        if exchange.team().size() == comm.size() {
+            self.ledger.gather(comm);
+        }
         statistics::average(comm, &mut *self.backend, self.times.steps)?;
         self.params = exchange.settle()?;
         Ok(())

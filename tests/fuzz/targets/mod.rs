@@ -12,6 +12,7 @@ mod matrix;
 mod model;
 mod operand;
 mod photo;
+mod rank_folder;
 mod record;
 mod rows;
 mod sparse_model;
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     checkpoint::TARGET,
     sparse_model::TARGET,
     record::TARGET,
+    rank_folder::TARGET,
     idx::TARGET,
     cifar::TARGET,
     photo::TARGET,

@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 use std::ptr;
 
 use super::{Cell, LANES, Lanes};
-use crate::backend::cpu::isa::{Avx2, Avx512};
+use crate::backend::cpu::isa::{Avx2, Avx512, Vectors};
 
 // Each unsafe block here needs the instructions, which the value `self` proves to be there. Where cells are read and written,
 // as many floats are as each cell has. Others may write them at the same moment: the moves are the processor's own, out of
@@ -36,26 +36,22 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn splat(self, x: f32) -> __m256 {
-        // SAFETY: the instructions are there.
-        unsafe { _mm256_set1_ps(x) }
+        Vectors::splat(self, x)
     }
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the instructions are there.
-        unsafe { _mm256_add_ps(a, b) }
+        Vectors::add(self, a, b)
     }
 
     #[inline(always)]
     fn sub(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the instructions are there.
-        unsafe { _mm256_sub_ps(a, b) }
+        Vectors::sub(self, a, b)
     }
 
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the instructions are there.
-        unsafe { _mm256_mul_ps(a, b) }
+        Vectors::mul(self, a, b)
     }
 
     #[inline(always)]
@@ -82,7 +78,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     fn read<const W: usize>(self, cells: &[&Cell<W>; LANES]) -> [__m256; W] {
-        let mut floats = [self.splat(0.0); W];
+        let mut floats = [Lanes::splat(self, 0.0); W];
         let &[a, b, c, d, e, f, g, h] = cells;
         // SAFETY: as above.
         unsafe {

@@ -65,6 +65,7 @@ mod tests {
         let facts = Facts {
             index: 0,
             name: "A100".into(),
+            address: None,
             capability: (8, 0),
             memory: 40 << 30,
             multiprocessors: 108,

@@ -1,0 +1,16 @@
+//! One page about one run or several: all in one file, which needs nothing else.
+
+mod compare;
+mod figures;
+mod page;
+mod run;
+mod sheet;
+mod trace;
+
+pub use figures::plots;
+pub use page::page;
+pub use run::Run;
+pub use sheet::Sheet;
+
+#[cfg(test)]
+mod tests;
