@@ -127,8 +127,8 @@ pub fn write_text(path: &Path, text: &str) -> Result<()> {
     staged.commit()
 }
 
-/// Bytes that a checksum takes at once.
-const AT_ONCE: usize = 4 << 20;
+/// Bytes that a checksum takes at once: they are still in the cache when they are summed up.
+const AT_ONCE: usize = 256 << 10;
 
 /// Size and XXH3 of a file; `advanced` is told of every step forward.
 pub fn checksum(path: &Path, advanced: &dyn Fn()) -> Result<(u64, String)> {

@@ -13,6 +13,8 @@ pub use lateness::{Late, Lateness};
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::comm::Comm;
 use cores::Waiting;
 
@@ -28,20 +30,27 @@ const FIELDS: usize = 5;
 pub struct Ledger {
     /// Of the steps since the last gathering.
     noted: Vec<f32>,
-    /// Seconds that this rank waited for each.
-    waited: Vec<f64>,
-    /// What became of all steps; the same on every rank.
-    lateness: Lateness,
+    sums: Sums,
     /// When this rank last left others.
     left: Option<Instant>,
     cores: Option<Waiting>,
     /// What the system said when the step began that is being taken, if it was asked.
     before: Option<Duration>,
-    /// Compute without a core, of the step that is being taken and of all.
+    /// Compute without a core, of the step that is being taken.
     starved: Duration,
-    all_starved: f64,
     /// Whether steps are long, as far as is known.
     long: bool,
+}
+
+/// What came of all steps so far: a run that is resumed goes on from it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sums {
+    /// Seconds that this rank waited for each.
+    waited: Vec<f64>,
+    /// Who was late; the same on every rank.
+    lateness: Lateness,
+    /// Seconds of compute without a core.
+    starved: f64,
 }
 
 /// When a rank did what in a step.
@@ -61,19 +70,27 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             noted: Vec::with_capacity(WINDOW * FIELDS),
-            waited: Vec::new(),
-            lateness: Lateness::default(),
+            sums: Sums::default(),
             left: None,
             cores: Waiting::open(),
             before: None,
             starved: Duration::ZERO,
-            all_starved: 0.0,
             long: true,
         }
     }
 }
 
 impl Ledger {
+    /// Of the steps that ranks have told each other of.
+    pub fn sums(&self) -> &Sums {
+        &self.sums
+    }
+
+    /// Goes on from what came of earlier steps, by as many ranks.
+    pub fn go_on(&mut self, sums: Sums) {
+        self.sums = sums;
+    }
+
     /// The compute of a step begins.
     pub fn begin(&mut self) {
         let asked = self.cores.as_ref().filter(|_| self.long);
@@ -90,7 +107,7 @@ impl Ledger {
             _ if !self.long => time.saturating_sub(LONG),
             _ => Duration::ZERO,
         };
-        self.all_starved += self.starved.as_secs_f64();
+        self.sums.starved += self.starved.as_secs_f64();
     }
 
     /// A step is over that `team` has taken together; *collective* over it.
@@ -130,13 +147,13 @@ impl Ledger {
             .iter()
             .map(|bytes| bytes.chunks_exact(4).map(number).collect())
             .collect();
-        self.waited.resize(team.size(), 0.0);
-        let last = self.lateness.add(&ranks);
+        self.sums.waited.resize(team.size(), 0.0);
+        let last = self.sums.lateness.add(&ranks);
         let mine = self.noted.chunks_exact(FIELDS);
         for (note, last) in mine.zip(last) {
             // The last one waits for nobody: what it has of waiting is the meeting itself.
             if last != team.rank() {
-                self.waited[last] += f64::from(note[FIELDS - 1]);
+                self.sums.waited[last] += f64::from(note[FIELDS - 1]);
             }
         }
         self.noted.clear();
@@ -144,17 +161,17 @@ impl Ledger {
 
     /// Seconds that this rank waited for each.
     pub fn waited(&self) -> &[f64] {
-        &self.waited
+        &self.sums.waited
     }
 
     /// Who was late, over all steps that ranks told each other of.
     pub fn lateness(&self) -> &Lateness {
-        &self.lateness
+        &self.sums.lateness
     }
 
     /// Seconds of compute in which this rank had no core to run on, where the system tells.
     pub fn starved(&self) -> Option<f64> {
-        self.cores.as_ref().map(|_| self.all_starved)
+        self.cores.as_ref().map(|_| self.sums.starved)
     }
 }
 
@@ -163,7 +180,7 @@ mod tests {
     use super::*;
     use crate::comm::run_ranks;
 
-    /// What ranks make of steps whose milliseconds of load and compute `of` gives for a rank and a step.
+    /// What ranks make of steps whose milliseconds of load and compute `of` gives for a rank and a step; their run is resumed in between.
     fn told(
         ranks: usize,
         steps: u64,
@@ -172,6 +189,11 @@ mod tests {
         run_ranks(ranks, |comm| {
             let mut ledger = Ledger::default();
             for step in 0..steps {
+                if step == 2 * WINDOW as u64 {
+                    let kept = serde_json::to_string(ledger.sums()).unwrap();
+                    ledger = Ledger::default();
+                    ledger.go_on(serde_json::from_str(&kept).unwrap());
+                }
                 let busy = |rank| of(rank, step).iter().sum::<u64>();
                 let longest = (0..comm.size()).map(busy).max().unwrap();
                 let [load, compute] = of(comm.rank(), step).map(Duration::from_millis);

@@ -281,7 +281,7 @@ impl Report {
             epochs: samples as f64 / plan.trained as f64,
             samples,
             seconds,
-            samples_per_s: samples as f64 / learner.times.training().max(1e-9),
+            samples_per_s: samples as f64 / learner.times.training(seconds).max(1e-9),
             progressive_loss: loss[0] / counts[0].max(1) as f64,
             nonzero_weights: counts[2],
             bytes_per_step: counts[1] as f64 / steps.max(1) as f64,

@@ -7,6 +7,7 @@ use fast_image_resize::images::{Image, ImageRef};
 use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
 
 use super::decode::Picture;
+use crate::backend::cpu::wide;
 use crate::data::Shape;
 
 /// How photos of other proportions become the size that is asked for.
@@ -53,14 +54,17 @@ impl Fitter {
     pub(super) fn fit(&mut self, picture: &Picture, shape: Shape, fit: Fit, out: &mut [u8]) {
         let inner = inner(picture, shape, fit);
         let turned = Turn::new(picture.orientation, inner);
-        self.scale(picture, turned.size, fit);
         let (left, top) = ((shape.w - inner.0) / 2, (shape.h - inner.1) / 2);
         if inner != (shape.w, shape.h) {
             out.fill(0);
         }
         let c = picture.channels;
+        let scaled = match (picture.w, picture.h) == turned.size {
+            true => &picture.pixels,
+            false => self.scale(picture, turned.size, fit),
+        };
         if turned.is_upright() && c == 3 {
-            apart(&self.scaled, inner, shape, (left, top), out);
+            apart(scaled, inner, shape, (left, top), out);
             return;
         }
         for (channel, plane) in out.chunks_exact_mut(shape.w * shape.h).enumerate() {
@@ -69,15 +73,15 @@ impl Fitter {
                 let (start, step) = turned.row(y);
                 let mut at = start * c as isize + channel as isize;
                 for value in row {
-                    *value = self.scaled[at as usize];
+                    *value = scaled[at as usize];
                     at += step * c as isize;
                 }
             }
         }
     }
 
-    /// `picture`, or its middle, scaled to `size` into `self.scaled`.
-    fn scale(&mut self, picture: &Picture, size: (usize, usize), fit: Fit) {
+    /// `picture`, or its middle, scaled to `size`.
+    fn scale(&mut self, picture: &Picture, size: (usize, usize), fit: Fit) -> &[u8] {
         let kind = match picture.channels {
             1 => PixelType::U8,
             _ => PixelType::U8x3,
@@ -97,6 +101,7 @@ impl Fitter {
         self.resizer
             .resize(&source, &mut scaled, &options)
             .expect("both have one kind of pixels");
+        &self.scaled
     }
 }
 
@@ -119,9 +124,11 @@ fn apart(
             &mut green[row.clone()],
             &mut blue[row],
         );
-        for (i, &[r, g, b]) in pixels.iter().enumerate() {
-            (red[i], green[i], blue[i]) = (r, g, b);
-        }
+        wide(|| {
+            for (i, &[r, g, b]) in pixels.iter().enumerate() {
+                (red[i], green[i], blue[i]) = (r, g, b);
+            }
+        });
     }
 }
 

@@ -1,14 +1,18 @@
 //! Mean and deviation of channels, from sums of whole numbers: the same bits in whatever order they are added.
 
+use crate::backend::cpu::wide;
+
 /// Sum and sum of squares of a channel's bytes.
 pub(in crate::data) fn moments(plane: &[u8]) -> [u64; 2] {
-    // So few that 32 bits hold the sums, of which a processor adds several at once.
+    // So few that 32 bits hold the sums, and each sum by itself: so a processor adds many at once.
     let some = |bytes: &[u8]| {
-        let add = |[sum, squares]: [u32; 2], &byte: &u8| {
-            let value = u32::from(byte);
-            [sum + value, squares + value * value]
-        };
-        bytes.iter().fold([0; 2], add).map(u64::from)
+        let (mut sum, mut squares) = (0i32, 0i32);
+        wide(|| {
+            sum = bytes.iter().map(|&byte| i32::from(byte)).sum();
+            let square = |&byte: &u8| i32::from(byte) * i32::from(byte);
+            squares = bytes.iter().map(square).sum();
+        });
+        [sum as u64, squares as u64]
     };
     let plus = |[a, b]: [u64; 2], [c, d]: [u64; 2]| [a + c, b + d];
     plane.chunks(1 << 14).map(some).fold([0; 2], plus)
