@@ -6,6 +6,8 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use xxhash_rust::xxh3::Xxh3;
+
 use crate::{Error, Result};
 
 /// Bytes in all, and bytes that a user can still write, of the file system of `folder`.
@@ -19,6 +21,11 @@ pub fn space(folder: &Path) -> Option<(u64, u64)> {
 pub fn read_ahead(file: &File, offset: u64, bytes: usize) {
     let advice = rustix::fs::Advice::WillNeed;
     let _ = rustix::fs::fadvise(file, offset, NonZeroU64::new(bytes as u64), advice);
+}
+
+/// Lets the system forget what it has in memory of a file that is not being written; where it does not, reads of it stay fast.
+pub fn forget(file: &File) {
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
 /// How many were staged by this process: no two share a temporary name.
@@ -66,32 +73,7 @@ impl Staged {
 
     /// Makes the whole content durable, then visible under its name in one step.
     pub fn commit(self) -> Result<()> {
-        if self.temporary.is_dir() {
-            let entries =
-                fs::read_dir(&self.temporary).map_err(Error::io("read", &self.temporary))?;
-            for entry in entries {
-                sync(&entry.map_err(Error::io("read", &self.temporary))?.path())?;
-            }
-        }
-        sync(&self.temporary)?;
-        if self.target.exists() && !self.replace {
-            return Err(Error::Exists(self.target.clone()));
-        }
-        let rename =
-            |from: &Path, to: &Path| fs::rename(from, to).map_err(Error::io("rename to", to));
-        if self.target.is_dir() {
-            // A folder cannot be replaced in one step: the old one steps aside first and is back on failure.
-            let aside = self.temporary.with_extension("replaced");
-            rename(&self.target, &aside)?;
-            if let Err(error) = rename(&self.temporary, &self.target) {
-                rename(&aside, &self.target)?;
-                return Err(error);
-            }
-            fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
-        } else {
-            rename(&self.temporary, &self.target)?;
-        }
-        sync(parent(&self.target))
+        put(&self.temporary, &self.target, self.replace)
     }
 
     fn remove(&self) {
@@ -110,11 +92,57 @@ impl Drop for Staged {
     }
 }
 
+/// Makes what is at `temporary` durable, then visible as `target` in one step; an existing one is refused unless `replace`.
+pub fn put(temporary: &Path, target: &Path, replace: bool) -> Result<()> {
+    if temporary.is_dir() {
+        let entries = fs::read_dir(temporary).map_err(Error::io("read", temporary))?;
+        for entry in entries {
+            sync(&entry.map_err(Error::io("read", temporary))?.path())?;
+        }
+    }
+    sync(temporary)?;
+    if target.exists() && !replace {
+        return Err(Error::Exists(target.to_path_buf()));
+    }
+    let rename = |from: &Path, to: &Path| fs::rename(from, to).map_err(Error::io("rename to", to));
+    if target.is_dir() {
+        // A folder cannot be replaced in one step: the old one steps aside first and is back on failure.
+        let aside = temporary.with_extension("replaced");
+        rename(target, &aside)?;
+        if let Err(error) = rename(temporary, target) {
+            rename(&aside, target)?;
+            return Err(error);
+        }
+        fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+    } else {
+        rename(temporary, target)?;
+    }
+    sync(parent(target))
+}
+
 /// Writes `text` to `path` in one step, replacing what was there.
 pub fn write_text(path: &Path, text: &str) -> Result<()> {
     let staged = Staged::new(path, true)?;
     fs::write(staged.path(), text).map_err(Error::io("write", path))?;
     staged.commit()
+}
+
+/// Bytes that a checksum takes at once: they are still in the cache when they are summed up.
+const AT_ONCE: usize = 256 << 10;
+
+/// Size and XXH3 of a file; `advanced` is told of every step forward.
+pub fn checksum(path: &Path, advanced: &dyn Fn()) -> Result<(u64, String)> {
+    let mut file = File::open(path).map_err(Error::io("read", path))?;
+    let (mut buffer, mut hash, mut bytes) = (vec![0; AT_ONCE], Xxh3::new(), 0);
+    loop {
+        let read = file.read(&mut buffer).map_err(Error::io("read", path))?;
+        if read == 0 {
+            return Ok((bytes, format!("{:016x}", hash.digest())));
+        }
+        hash.update(&buffer[..read]);
+        bytes += read as u64;
+        advanced();
+    }
 }
 
 /// The largest text that is read at once: what somebody wrote by hand, or phalanx for people to read.

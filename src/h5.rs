@@ -14,6 +14,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use hdf5::plist::dataset_create::AllocTime;
 use hdf5::types::{FloatSize, TypeDescriptor, VarLenUnicode};
 use hdf5::{H5Type, Hyperslab, SliceOrIndex};
 use ndarray::{ArrayD, ArrayViewD};
@@ -98,6 +99,16 @@ impl File {
         })
     }
 
+    /// Opens a file of phalanx's own for reading and writing.
+    pub fn open_to_write(path: &Path) -> Result<Self> {
+        fs::File::open(path).map_err(Error::io("read", path))?;
+        let inner = unlocked().open_rw(path).map_err(fault(path, "open it"))?;
+        Ok(Self {
+            inner,
+            path: path.to_path_buf(),
+        })
+    }
+
     /// Creates `path`, or empties it.
     pub fn create(path: &Path) -> Result<Self> {
         // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
@@ -161,11 +172,21 @@ impl File {
 
     /// A new contiguous table of zeros; without time stamps, so that equal content gives equal files.
     pub fn new_table<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
-        let builder = self
-            .inner
-            .new_dataset::<T>()
-            .no_chunk()
-            .obj_track_times(false);
+        self.allocated::<T>(name, shape, false)
+    }
+
+    /// As `new_table`, with its place in the file: others may write there once the file is closed.
+    pub fn reserve<T: H5Type>(&self, name: &str, shape: &[usize]) -> Result<Table> {
+        self.allocated::<T>(name, shape, true)
+    }
+
+    fn allocated<T: H5Type>(&self, name: &str, shape: &[usize], now: bool) -> Result<Table> {
+        let builder = self.inner.new_dataset::<T>().no_chunk();
+        let builder = builder.obj_track_times(false);
+        let builder = match now {
+            true => builder.alloc_time(Some(AllocTime::Early)),
+            false => builder,
+        };
         let inner = builder
             .shape(shape)
             .create(name)

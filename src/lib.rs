@@ -28,7 +28,7 @@
 //! | [`cli`] | what the user may type: typed arguments become resolved settings | `clap` |
 //! | [`commands`] | one file per command: wire the parts, run, print | |
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi`, `libc` |
-//! | [`data`] | data sets: format, order, loader, importers, synthetic sets | `memmap2` |
+//! | [`data`] | data sets: format, order, loader, importers, photos, synthetic sets | `memmap2`, `image` |
 //! | [`h5`] | reading and writing HDF5 | `hdf5` |
 //! | [`nn`] | layers and models over flat arenas, and what takes batches through them: [`nn::Backend`] | `rayon` |
 //! | [`backend`] | the layers' arithmetic, on CPUs and on NVIDIA GPUs | `std::arch`, `cudarc` |
@@ -40,6 +40,7 @@
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
+//! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
 //!
 //! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the
 //! door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what went wrong and what to do, [`interrupt`] turns Ctrl-C
@@ -79,6 +80,7 @@ pub mod observe;
 pub mod optim;
 pub mod rng;
 pub mod sparse;
+pub mod study;
 pub mod tfrecord;
 pub mod train;
 pub mod tune;

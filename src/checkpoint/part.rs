@@ -1,11 +1,8 @@
 //! `part-NNNNN.h5`: what one rank wrote down, and how it is found whole again.
 
-use std::fs::{self, File as Plain};
-use std::io::Read;
+use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-use xxhash_rust::xxh3::Xxh3;
 
 use super::Snapshot;
 use super::manifest::{Array, DAMAGED, PartFile, VERSION};
@@ -51,7 +48,7 @@ pub(super) fn write(
     filled.and(closed)?;
     files::sync(&path)?;
     advanced();
-    let (bytes, xxh3) = checksum(&path, advanced)?;
+    let (bytes, xxh3) = files::checksum(&path, advanced)?;
     let arrays = snapshot.pieces().map(|piece| piece.array.clone()).collect();
     let part = PartFile {
         bytes,
@@ -93,27 +90,12 @@ pub(super) fn verify(path: &Path, expected: &PartFile) -> Result<()> {
         let problem = format!("has {size} bytes, expected {}", expected.bytes);
         return Err(Error::file(path, problem, DAMAGED));
     }
-    let (_, found) = checksum(path, &|| ())?;
+    let (_, found) = files::checksum(path, &|| ())?;
     if found != expected.xxh3 {
         let problem = format!("is damaged: checksum {found}, expected {}", expected.xxh3);
         return Err(Error::file(path, problem, DAMAGED));
     }
     Ok(())
-}
-
-/// Size and checksum of a file.
-fn checksum(path: &Path, advanced: &dyn Fn()) -> Result<(u64, String)> {
-    let mut file = Plain::open(path).map_err(Error::io("read", path))?;
-    let (mut buffer, mut hash, mut bytes) = (vec![0; 4 * AT_ONCE], Xxh3::new(), 0);
-    loop {
-        let read = file.read(&mut buffer).map_err(Error::io("read", path))?;
-        if read == 0 {
-            return Ok((bytes, format!("{:016x}", hash.digest())));
-        }
-        hash.update(&buffer[..read]);
-        bytes += read as u64;
-        advanced();
-    }
 }
 
 /// A part that was verified, open for reading.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::bench_input::BenchInput;
 use super::choice::{self, ModelArgs};
 use super::data::features;
 use super::device::DeviceArgs;
@@ -24,6 +25,7 @@ pub(super) enum Bench {
     Sparse(BenchSparse),
     Matmul(BenchMatmul),
     Kernels(BenchKernels),
+    Input(Box<BenchInput>),
 }
 
 /// Each GPU kernel by itself: whether it computes what the CPU does, and how fast it is.
@@ -262,6 +264,7 @@ impl Bench {
         let typed = match self {
             Self::Train(typed) => typed,
             Self::Sparse(typed) => return Ok(Settings::Sparse(typed.resolve())),
+            Self::Input(typed) => return Ok(Settings::Input(Box::new(typed.resolve()))),
             Self::Kernels(typed) => {
                 return Ok(Settings::Kernels(kernels::Settings {
                     device: gpu(typed.device)?,

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::export::{Export, Tfrecord};
+use super::pack::PackArgs;
 use super::text::Text;
 use super::{below_one, positive};
 use crate::commands::data::Action;
@@ -11,7 +13,7 @@ use crate::data::rows::MOST_FEATURES;
 use crate::data::synthetic::{Amount, Kind};
 use crate::data::{Shape, clicks, idx, split};
 
-/// Make, import, describe and split data sets.
+/// Make, import, pack, export, describe and split data sets.
 ///
 /// The format is specified in data/README.md. Sets are written under a temporary name and appear when complete.
 #[derive(Subcommand)]
@@ -22,6 +24,10 @@ pub(super) enum Data {
     /// Import a set from another format.
     #[command(subcommand)]
     Import(Import),
+    Pack(Box<PackArgs>),
+    /// Write a set of images in another program's format.
+    #[command(subcommand)]
+    Export(Export),
     /// Read a whole set and show shapes, counts, classes and checksum.
     Describe {
         /// An HDF5 file or a folder of shards.
@@ -158,6 +164,7 @@ pub(super) enum Import {
         #[arg(long)]
         force: bool,
     },
+    Tfrecord(Box<Tfrecord>),
     #[command(flatten)]
     Text(Text),
 }
@@ -167,7 +174,7 @@ impl Data {
     pub(super) fn takes_ranks(&self) -> bool {
         matches!(
             self,
-            Self::Make(Make::Clicks(_)) | Self::Import(Import::Text(_))
+            Self::Make(Make::Clicks(_)) | Self::Import(Import::Text(_)) | Self::Pack(_)
         )
     }
 
@@ -175,6 +182,8 @@ impl Data {
         match self {
             Self::Import(import) => import.resolve(),
             Self::Make(make) => make.resolve(),
+            Self::Export(export) => export.resolve(),
+            Self::Pack(pack) => Action::Pack(Box::new(pack.resolve())),
             Self::Describe { data } => Action::Describe(data),
             Self::Split {
                 data,
@@ -257,6 +266,7 @@ impl Import {
     fn resolve(self) -> Action {
         match self {
             Self::Text(text) => Action::ImportText(Box::new(text.resolve())),
+            Self::Tfrecord(typed) => typed.resolve(),
             Self::Idx {
                 images,
                 labels,

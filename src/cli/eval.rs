@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::device::DeviceArgs;
+use super::export::FitChoice;
 use super::threads;
 use crate::commands::eval::Settings;
 
@@ -13,8 +14,11 @@ use crate::commands::eval::Settings;
 pub(super) struct Eval {
     /// The run folder that `phalanx train` wrote.
     run: PathBuf,
-    /// The data set.
+    /// The data set, or a folder of photos with a folder for each class.
     data: PathBuf,
+    /// What becomes of photos with other proportions than the model's.
+    #[arg(long, value_enum, default_value = "crop")]
+    fit: FitChoice,
     /// Threads that each rank splits its samples over.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
@@ -30,6 +34,7 @@ impl Eval {
         Settings {
             run: self.run,
             data: self.data,
+            fit: self.fit.resolve(),
             threads: self.threads,
             device: self.device.resolve(),
             json: self.json,

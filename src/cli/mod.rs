@@ -1,17 +1,21 @@
 //! What the user may type. Typed arguments become resolved settings before MPI starts.
 
 mod bench;
+mod bench_input;
 mod choice;
 mod data;
 mod device;
 mod doctor;
 mod eval;
 mod exchange;
+mod export;
+mod input;
 mod matmul;
 mod matrix;
 mod model;
 mod observe;
 mod optim;
+mod pack;
 mod page;
 mod predict;
 mod replay;
@@ -126,7 +130,7 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         Typed::Matmul(typed) => Ok(Command::Matmul(Box::new(typed.resolve()))),
         Typed::Trace(typed) => Ok(Command::Trace(typed.resolve())),
         Typed::Data(typed) if !start.alone() && !typed.takes_ranks() => Err(Error::Usage(
-            "this command works in one process: start it without mpirun (`data make clicks` and imports of text take several ranks)"
+            "this command works in one process: start it without mpirun (`data pack`, `data make clicks` and imports of text take several ranks)"
                 .into(),
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),

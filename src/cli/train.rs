@@ -8,6 +8,7 @@ use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use super::choice::{self, ModelArgs};
 use super::device::DeviceArgs;
 use super::exchange::{ExchangeArgs, ShardArgs};
+use super::input::InputArgs;
 use super::observe::ObserveArgs;
 use super::optim::{Optim, ScheduleArg};
 use super::sparse::Sparse;
@@ -57,7 +58,7 @@ pub(super) struct Train {
     /// The model: softmax, mlp, lenet, alexnet or flowers; left out with --model-file.
     #[arg(value_parser = choice::name, required_unless_present_any = ["model_file", "resume"], conflicts_with = "model_file")]
     model: Option<String>,
-    /// The training set: an HDF5 file or a folder of shards (see `phalanx data`).
+    /// The training set: an HDF5 file or a folder of shards (see `phalanx data`), or with --shape a folder of photos.
     #[arg(required = true)]
     data: Option<PathBuf>,
     #[command(flatten)]
@@ -125,6 +126,8 @@ pub(super) struct Train {
     /// out. The same for any number of ranks.
     #[arg(long, value_name = "LIST")]
     augment: Option<Augment>,
+    #[command(flatten)]
+    input: InputArgs,
     /// What becomes of a step whose loss or gradient is not a finite number: the run ends, or goes on without it. Its
     /// update is made in neither case.
     #[arg(long, value_enum, default_value_t = OnNanArg::Stop)]
@@ -265,6 +268,7 @@ impl Train {
             trace: self.trace,
             normalize: self.normalize,
             augment: self.augment.unwrap_or_default(),
+            input: self.input.resolve()?,
             on_nan: match self.on_nan {
                 OnNanArg::Stop => OnNan::Stop,
                 OnNanArg::Skip => OnNan::Skip,

@@ -15,8 +15,8 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::shared::Cells;
-use super::{Comm, Shared, path_of_first};
-use crate::Result;
+use super::{Comm, Shared, agree, path_of_first};
+use crate::{Error, Result};
 
 /// Bytes of a huge page.
 const HUGE: usize = 2 << 20;
@@ -30,6 +30,16 @@ impl dyn Comm + '_ {
             Some(map) => Ok(Shared(Box::new(map))),
             None => self.shared(if self.rank() == 0 { len } else { 0 }),
         }
+    }
+
+    /// A file of at least `bytes` zeros in memory, without a name, that all ranks have open; all are on one node; *collective*.
+    pub fn common_file(&self, bytes: usize) -> Result<File> {
+        let file = open_together(self, bytes);
+        let opened = file.ok_or_else(|| {
+            let problem = "the ranks of a node cannot open memory of the first one of them";
+            Error::Usage(format!("{problem}: are they in different containers?"))
+        });
+        agree(self, opened)
     }
 }
 
@@ -53,6 +63,14 @@ struct Map {
 
 /// On every rank or on none; *collective*.
 fn map_together(comm: &dyn Comm, bytes: usize) -> Option<Map> {
+    let map = open_together(comm, bytes).and_then(|file| Map::new(file, bytes));
+    let mut failed = [u64::from(map.is_none())];
+    comm.max(&mut failed);
+    map.filter(|_| failed[0] == 0)
+}
+
+/// The file of the first rank, on each rank that can open it; *collective*.
+fn open_together(comm: &dyn Comm, bytes: usize) -> Option<File> {
     let made = match comm.rank() {
         0 => create(bytes).ok(),
         _ => None,
@@ -62,14 +80,13 @@ fn map_together(comm: &dyn Comm, bytes: usize) -> Option<Map> {
         PathBuf::from(format!("/proc/{process}/fd/{number}"))
     });
     let path = path_of_first(comm, path.or(Some(PathBuf::new())));
-    let file = match made {
-        Some(file) => Some(file),
+    let file = match &made {
+        Some(file) => file.try_clone().ok(),
         None => OpenOptions::new().read(true).write(true).open(&path).ok(),
     };
-    let map = file.and_then(|file| Map::new(file, bytes));
-    let mut failed = [u64::from(map.is_none())];
-    comm.max(&mut failed);
-    map.filter(|_| failed[0] == 0)
+    // Until all have it open, it must stay where they look for it.
+    comm.barrier();
+    file
 }
 
 /// A file of zeros in memory.

@@ -1,12 +1,12 @@
-//! `phalanx data`: make, import images, describe, split.
+//! `phalanx data`: make, import images, pack photos, export, describe, split.
 
 use std::path::{Path, PathBuf};
 
-use super::rows;
+use super::{pack, rows};
 use crate::comm::{Comm, run_ranks};
 use crate::data::rows::RowSet;
 use crate::data::synthetic::{self, Amount, Kind};
-use crate::data::{Dataset, cifar, clicks, describe, idx, split, text};
+use crate::data::{Dataset, cifar, clicks, describe, examples, export, idx, photos, split, text};
 use crate::observe::{say, table};
 use crate::{Error, Result};
 
@@ -52,6 +52,21 @@ pub enum Action {
         /// Whether an existing set may be replaced.
         force: bool,
     },
+    /// Pack photos.
+    Pack(Box<photos::Pack>),
+    /// Import TensorFlow's examples.
+    ImportExamples(Box<examples::Import>),
+    /// Export a set of images.
+    Export {
+        /// The set.
+        data: PathBuf,
+        /// Where to.
+        out: PathBuf,
+        /// As what.
+        format: export::Format,
+        /// Whether what an export made before may be replaced.
+        force: bool,
+    },
     /// Describe a set.
     Describe(PathBuf),
     /// Split a set.
@@ -82,6 +97,7 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
             made(out)
         }
         Action::ImportText(import) => rows::import(comm, import),
+        Action::Pack(asked) => pack::run(comm, asked),
         Action::ImportIdx {
             images,
             labels,
@@ -100,6 +116,21 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
             cifar::import(files, out, *shards, *force)?;
             made(out)
         }
+        Action::ImportExamples(asked) => {
+            examples::import(asked)?;
+            made(&asked.out)
+        }
+        Action::Export {
+            data,
+            out,
+            format,
+            force,
+        } => {
+            let data = Dataset::open(data)?;
+            export::export(&data, *format, out, *force)?;
+            say(&format!("{}: {} samples", out.display(), data.len()));
+            Ok(())
+        }
         Action::Describe(path) if RowSet::is_at(path) => rows::show(path),
         Action::Describe(path) => show(path),
         Action::Split {
@@ -115,13 +146,13 @@ pub fn run(comm: &dyn Comm, action: &Action) -> Result<()> {
     }
 }
 
-/// The most threads: each holds the rows of a shard in memory.
+/// The most threads: each holds the rows of a shard, or a photo, in memory.
 const MOST_THREADS: usize = 16;
 
 /// As `run`, without a launcher: a thread for each core takes the part of a rank where ranks share the work.
 pub fn run_alone(action: &Action) -> Result<()> {
     let threads = match action {
-        Action::MakeClicks { .. } | Action::ImportText(_) => {
+        Action::MakeClicks { .. } | Action::ImportText(_) | Action::Pack(_) => {
             let cores = std::thread::available_parallelism();
             cores.map_or(1, |cores| cores.get().min(MOST_THREADS))
         }
@@ -197,10 +228,10 @@ fn show(path: &Path) -> Result<()> {
             format!(
                 "{}, {}",
                 data.files().count(),
-                if data.is_mapped() {
-                    "mapped"
-                } else {
-                    "read through HDF5"
+                match (data.is_encoded(), data.is_mapped()) {
+                    (true, _) => "of JPEG files",
+                    (false, true) => "mapped",
+                    (false, false) => "read through HDF5",
                 }
             ),
         ),

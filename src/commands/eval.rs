@@ -7,7 +7,8 @@ use super::sparse::{Figures, calibration, describe};
 use super::{predict, warn_if_crowded};
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, block};
-use crate::data::Dataset;
+use crate::data::photos::Fit;
+use crate::data::{Dataset, Frame};
 use crate::nn::{self, Params};
 use crate::observe::{say, table};
 use crate::sparse::Quality;
@@ -20,6 +21,8 @@ pub struct Settings {
     pub run: PathBuf,
     /// The data set.
     pub data: PathBuf,
+    /// What becomes of photos.
+    pub fit: Fit,
     /// Threads of each rank.
     pub threads: usize,
     /// What computes, and whose kernels multiply.
@@ -36,8 +39,18 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     }
     let open = || {
         let (model, params, scaling) = nn::load(&RunFolder::open(&settings.run)?.file("model.h5"))?;
-        let data = Dataset::open(&settings.data)?;
-        if data.shape != model.input || data.classes as usize > model.classes {
+        let frame = Frame {
+            shape: model.input,
+            fit: settings.fit,
+        };
+        let data = Dataset::open_framed(&settings.data, Some(frame), None)?;
+        // Of folders, a missing one would give all that follow other numbers.
+        let classes = data.classes as usize;
+        let fits = match data.is_folder() {
+            true => classes == model.classes,
+            false => classes <= model.classes,
+        };
+        if data.shape != model.input || !fits {
             return Err(Error::Mismatch {
                 what: format!("samples of {}", settings.data.display()),
                 expected: format!(

@@ -9,6 +9,7 @@ pub mod inspect;
 pub mod matmul;
 pub mod matrix;
 pub mod model;
+mod pack;
 pub mod page;
 pub mod predict;
 pub mod replay;

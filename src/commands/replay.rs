@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::device::Chosen;
-use super::train::Plan;
+use super::train::{Plan, Sets};
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, threads_of_one_rank};
 use crate::data::Loader;
@@ -93,7 +93,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     train.test.iter_mut().for_each(place);
     let here = &threads_of_one_rank(1)[0];
     let chosen = Chosen::find(here, (Wanted::Cpu, Gemm::Own), None)?;
-    let (plan, model) = Plan::new((here, header.ranks), &train, &chosen, None)?;
+    let sets = Sets::open(here, &train, None)?;
+    let (plan, model) = Plan::new((here, header.ranks), &train, sets, &chosen, None)?;
     let params = model.params();
     if params != header.parameters {
         return Err(Error::Mismatch {
@@ -106,7 +107,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     let mut crew = Crew::new(model, train.threads)?;
     crew.choose(&header.methods);
     let (data, scaling) = (plan.data.clone(), plan.scaling.clone());
-    let loader = Loader::augmented(data, scaling, train.seed, &train.augment);
+    let shuffle = train.input.shuffle;
+    let loader = Loader::shuffled(data, scaling, train.seed, &train.augment, shuffle);
     let mover = || Mover::new(train.rule.build(crew.model().tensors(), train.clip_norm));
     let workers = (0..header.ranks)
         .map(|rank| Ok((Record::open(&folder, rank, params)?, mover())))

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::augment::Augmenter;
-use super::sampler::Permutation;
+use super::sampler::{Order, Shuffle};
 use super::{Augment, Dataset, Place, Scaling};
 use crate::{Error, Result};
 
@@ -96,30 +96,15 @@ impl Batch {
         self.indices.clear();
         self.indices.extend(indices.map(|index| index as u64));
         let (indices, n) = (&self.indices, self.indices.len());
-        indices
-            .iter()
-            .take(AHEAD)
-            .for_each(|&index| data.prefetch(index as usize));
-        let prefetch = |i: usize| {
-            indices
-                .get(i + AHEAD)
-                .map(|&index| data.prefetch(index as usize))
-        };
+        let prefetch = prefetcher(data, indices);
         match &mut self.images {
             Images::Bytes(pixels) => {
                 pixels.resize(n * each, 0);
-                for (i, image) in pixels.chunks_exact_mut(each).enumerate() {
-                    prefetch(i);
-                    data.with_bytes(indices[i] as usize, |bytes| {
-                        match &mut changes {
-                            None => image.copy_from_slice(bytes),
-                            Some((epoch, augmenter)) => {
-                                augmenter.bytes(*epoch, indices[i], bytes, image);
-                            }
-                        }
-                        Ok(())
-                    })?;
-                }
+                let threads = match data.is_encoded() {
+                    true => data.decoders().min(n).max(1),
+                    false => 1,
+                };
+                bytes(data, indices, pixels, changes, threads)?;
             }
             Images::Floats(values) => {
                 values.resize(n * each, 0.0);
@@ -141,10 +126,54 @@ impl Batch {
     }
 }
 
+/// Asks for the first samples, and then for one further on each time a sample is taken.
+fn prefetcher(data: &Dataset, indices: &[u64]) -> impl Fn(usize) {
+    let ask = move |&index: &u64| data.prefetch(index as usize);
+    indices.iter().take(AHEAD).for_each(ask);
+    move |i| indices.get(i + AHEAD).into_iter().for_each(ask)
+}
+
+/// Fills `pixels` with the samples of `data` that `indices` name, by so many threads; what comes out does not depend on them.
+fn bytes(
+    data: &Dataset,
+    indices: &[u64],
+    pixels: &mut [u8],
+    mut changes: Option<(u64, &mut Augmenter)>,
+    threads: usize,
+) -> Result<()> {
+    if threads > 1 {
+        let half = threads / 2 * indices.len() / threads;
+        let (first, second) = pixels.split_at_mut(half * data.shape.len());
+        let mut other = changes.as_ref().map(|(epoch, a)| (*epoch, (**a).clone()));
+        let others = other.as_mut().map(|(epoch, augmenter)| (*epoch, augmenter));
+        return thread::scope(|scope| {
+            let far = &indices[half..];
+            let far = scope.spawn(move || bytes(data, far, second, others, threads - threads / 2));
+            let near = bytes(data, &indices[..half], first, changes, threads / 2);
+            let far = far.join().expect("a decoder does not panic");
+            near.and(far)
+        });
+    }
+    let prefetch = prefetcher(data, indices);
+    for (i, image) in pixels.chunks_exact_mut(data.shape.len()).enumerate() {
+        prefetch(i);
+        data.with_bytes(indices[i] as usize, |bytes| {
+            match &mut changes {
+                None => image.copy_from_slice(bytes),
+                Some((epoch, augmenter)) => {
+                    augmenter.bytes(*epoch, indices[i], bytes, image);
+                }
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
 /// Delivers the batches that were requested, in that order.
 ///
 /// Mapped data is gathered when it is asked for, straight into the batch: no thread, no second copy. Data that must
-/// be read through HDF5 is read by a thread while the batch before is in use.
+/// be read through HDF5 is read by a thread while the batch before is in use, and photos are decoded by a few.
 pub struct Loader {
     reader: Reader,
     wanted: VecDeque<Place>,
@@ -166,10 +195,21 @@ impl Loader {
 
     /// The same with images changed as `augment` says, which must fit their shape; also drawn by `seed`.
     pub fn augmented(data: Arc<Dataset>, scaling: Scaling, seed: u64, augment: &Augment) -> Self {
+        Self::shuffled(data, scaling, seed, augment, Shuffle::Samples)
+    }
+
+    /// The same with the samples in another kind of order.
+    pub fn shuffled(
+        data: Arc<Dataset>,
+        scaling: Scaling,
+        seed: u64,
+        augment: &Augment,
+        shuffle: Shuffle,
+    ) -> Self {
         let batch = Batch::new(&data, &scaling);
-        let is_mapped = data.is_mapped();
-        let reader = Reader::new(data, seed, augment);
-        let helper = (!is_mapped).then(|| Helper::start(reader.clone()));
+        let is_read_ahead = data.is_read_ahead();
+        let reader = Reader::new(data, seed, augment, shuffle);
+        let helper = is_read_ahead.then(|| Helper::start(reader.clone()));
         Self {
             reader,
             wanted: VecDeque::new(),
@@ -242,37 +282,47 @@ impl Helper {
 struct Reader {
     data: Arc<Dataset>,
     seed: u64,
-    order: Option<(u64, Permutation)>,
+    shuffle: Shuffle,
+    /// Where the shards begin.
+    starts: Vec<usize>,
+    order: Option<(u64, Order)>,
     augmenter: Option<Augmenter>,
     /// Whether the last batch came at the speed of a disk.
     slow: bool,
+    /// The stretch of samples, of an epoch, behind which the next one was asked for.
+    asked: Option<(u64, usize)>,
 }
 
 impl Reader {
-    fn new(data: Arc<Dataset>, seed: u64, augment: &Augment) -> Self {
+    fn new(data: Arc<Dataset>, seed: u64, augment: &Augment, shuffle: Shuffle) -> Self {
         let augmenter =
             (!augment.is_none()).then(|| Augmenter::new(augment.clone(), seed, data.shape));
         Self {
+            starts: data.shard_starts(),
             data,
             seed,
+            shuffle,
             order: None,
             augmenter,
             slow: false,
+            asked: None,
         }
     }
 
-    fn order(&mut self, epoch: u64) -> &Permutation {
-        let (n, seed) = (self.data.len(), self.seed);
-        match &mut self.order {
-            Some((known, _)) if *known == epoch => {}
-            order => *order = Some((epoch, Permutation::new(n, seed, epoch))),
+    fn order(&mut self, epoch: u64) -> Order {
+        if let Some((_, order)) = self.order.as_ref().filter(|(known, _)| *known == epoch) {
+            return order.clone();
         }
-        &self.order.as_ref().expect("just made").1
+        let set = (self.data.len(), &self.starts[..]);
+        let order = Order::new(self.shuffle, set, self.seed, epoch);
+        self.order = Some((epoch, order.clone()));
+        order
     }
 
     fn load(&mut self, place: &Place, batch: &mut Batch) -> Result<()> {
         let start = Instant::now();
-        let order = self.order(place.epoch).clone();
+        let order = self.order(place.epoch);
+        self.ask_ahead(place, &order);
         let indices = place.positions.clone().map(|k| order.at(k));
         let changes = self.augmenter.as_mut();
         batch.fill(
@@ -285,8 +335,22 @@ impl Reader {
         Ok(())
     }
 
+    /// Asks for the next stretch of shards as a whole when the first sample of one is taken: what lies beside each other comes
+    /// from a disk in large pieces.
+    fn ask_ahead(&mut self, place: &Place, order: &Order) {
+        let Order::Shards(order) = order else {
+            return;
+        };
+        let stretch = (place.epoch, order.number(place.positions.start));
+        if self.asked != Some(stretch) {
+            self.asked = Some(stretch);
+            let next = order.next(place.positions.start);
+            (next.iter()).for_each(|&(first, last)| self.data.hint_all(first, last));
+        }
+    }
+
     fn hint(&mut self, place: &Place) {
-        let order = self.order(place.epoch).clone();
+        let order = self.order(place.epoch);
         place
             .positions
             .clone()

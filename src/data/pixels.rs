@@ -1,12 +1,15 @@
-//! The pixels of one shard: mapped when they lie in one piece, else read through HDF5.
+//! The pixels of one shard: mapped when they lie in one piece, else read through HDF5; or decoded from photos.
 #![allow(unsafe_code)]
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use memmap2::{Advice, Mmap};
 
 use super::Shape;
+use super::encoded::Encoded;
+use super::folder::Folder;
 use crate::backend::cpu::{prefetch, scale};
 use crate::h5::{Element, Table};
 use crate::{Error, Result};
@@ -96,13 +99,77 @@ impl Scaling {
     }
 }
 
-/// Where a shard's pixels come from.
-enum Source {
+/// The numbers of a table as bytes: mapped when they lie in one piece, else read through HDF5.
+pub(super) enum Bytes {
     Mapped { map: Mmap, start: usize },
     Read(Table),
 }
 
-/// The `images` of one shard.
+impl Bytes {
+    /// Maps `table` of numbers of so many bytes if it can be, after checking that the file holds all of it.
+    pub(super) fn open(path: &Path, table: Table, width: u64) -> Result<Self> {
+        let Some(start) = table.offset() else {
+            return Ok(Self::Read(table));
+        };
+        let file = fs::File::open(path).map_err(Error::io("read", path))?;
+        // SAFETY: the map is read-only; a data set is written under another name and renamed when complete,
+        // so a file that changes under a run is outside what phalanx or any mapped reader can promise.
+        let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+        let end = table.end(start, width);
+        if end.is_none_or(|end| map.len() < end) {
+            let problem = format!("ends at byte {}, before its images do", map.len());
+            return Err(Error::file(path, problem, "copy or make it again"));
+        }
+        Ok(Self::Mapped {
+            map,
+            start: start as usize,
+        })
+    }
+
+    /// Whether they are seen in memory.
+    pub(super) fn is_mapped(&self) -> bool {
+        matches!(self, Self::Mapped { .. })
+    }
+
+    /// Passes bytes of a table of bytes to `visit`.
+    pub(super) fn with<R>(
+        &self,
+        range: Range<usize>,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Result<R> {
+        match self {
+            Self::Mapped { map, start } => visit(&map[start + range.start..start + range.end]),
+            Self::Read(table) => visit(&table.read(range)?),
+        }
+    }
+
+    /// Asks the system to bring bytes into memory, without waiting.
+    pub(super) fn hint(&self, range: Range<usize>) {
+        if let Self::Mapped { map, start } = self {
+            // Only advice: a refusal costs speed, nothing else.
+            let _ = map.advise_range(Advice::WillNeed, start + range.start, range.len());
+        }
+    }
+
+    /// Starts bringing bytes from memory into the cache.
+    pub(super) fn prefetch(&self, range: Range<usize>) {
+        if let Self::Mapped { map, start } = self {
+            prefetch(&map[start + range.start..][..range.len().min(FAR)]);
+        }
+    }
+}
+
+/// Where a shard's pixels come from.
+enum Source {
+    /// As they are stored.
+    Plain(Bytes),
+    /// Out of photos.
+    Encoded(Encoded),
+    /// Out of photos in their own files.
+    Folder(Folder),
+}
+
+/// The images of one shard.
 pub(super) struct Pixels {
     path: PathBuf,
     shape: Shape,
@@ -111,7 +178,7 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    /// Maps `table` if it can be, after checking that the file holds all of it.
+    /// The pixels of `table`, mapped if they can be.
     pub(super) fn open(path: &Path, table: Table, shape: Shape) -> Result<Self> {
         let element = table.element();
         let width = match element {
@@ -122,35 +189,74 @@ impl Pixels {
                 return Err(Error::file(path, "`images` must be u8 or f32", hint));
             }
         };
-        let source = match table.offset() {
-            Some(start) => {
-                let file = fs::File::open(path).map_err(Error::io("read", path))?;
-                // SAFETY: the map is read-only; a data set is written under another name and renamed when complete,
-                // so a file that changes under a run is outside what phalanx or any mapped reader can promise.
-                let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-                let end = table.end(start, width as u64);
-                if end.is_none_or(|end| map.len() < end) {
-                    let problem = format!("ends at byte {}, before its images do", map.len());
-                    return Err(Error::file(path, problem, "copy or make it again"));
-                }
-                Source::Mapped {
-                    map,
-                    start: start as usize,
-                }
-            }
-            None => Source::Read(table),
-        };
         Ok(Self {
             path: path.to_path_buf(),
             shape,
             element,
-            source,
+            source: Source::Plain(Bytes::open(path, table, width)?),
         })
     }
 
-    /// Whether batches can be gathered straight from memory.
+    /// The pixels that photos become.
+    pub(super) fn of_photos(path: &Path, photos: Encoded) -> Self {
+        Self::decoded(path, photos.shape(), Source::Encoded(photos))
+    }
+
+    /// The pixels that photos in their own files become.
+    pub(super) fn of_folder(path: &Path, photos: Folder) -> Self {
+        Self::decoded(path, photos.shape(), Source::Folder(photos))
+    }
+
+    fn decoded(path: &Path, shape: Shape, source: Source) -> Self {
+        Self {
+            path: path.to_path_buf(),
+            shape,
+            element: Element::U8,
+            source,
+        }
+    }
+
+    /// Whether they are decoded when they are asked for.
+    pub(super) fn is_encoded(&self) -> bool {
+        !matches!(self.source, Source::Plain(_))
+    }
+
+    /// Whether each sample is a file by itself.
+    pub(super) fn is_folder(&self) -> bool {
+        matches!(self.source, Source::Folder(_))
+    }
+
+    /// Passes the file of photo `row` to `visit`, where a shard holds photos.
+    pub(super) fn with_record<R>(
+        &self,
+        row: usize,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Option<Result<R>> {
+        match &self.source {
+            Source::Encoded(photos) => Some(photos.records().with(photos.range(row), visit)),
+            Source::Plain(_) | Source::Folder(_) => None,
+        }
+    }
+
+    /// Whether what is stored is seen in memory.
     pub(super) fn is_mapped(&self) -> bool {
-        matches!(self.source, Source::Mapped { .. })
+        match &self.source {
+            Source::Plain(bytes) => bytes.is_mapped(),
+            Source::Encoded(photos) => photos.records().is_mapped(),
+            Source::Folder(_) => true,
+        }
+    }
+
+    /// What the file holds of sample `row`, and where; nothing where each sample is a file.
+    fn stored(&self, row: usize) -> Option<(&Bytes, Range<usize>)> {
+        match &self.source {
+            Source::Plain(bytes) => {
+                let each = self.bytes_per_sample();
+                Some((bytes, row * each..(row + 1) * each))
+            }
+            Source::Encoded(photos) => Some((photos.records(), photos.range(row))),
+            Source::Folder(_) => None,
+        }
     }
 
     /// The element type: `U8` or `F32`.
@@ -160,39 +266,39 @@ impl Pixels {
 
     /// Asks the system to bring sample `row` into memory, without waiting.
     pub(super) fn hint(&self, row: usize) {
-        if let Source::Mapped { map, start } = &self.source {
-            let bytes = self.bytes_per_sample();
-            // Only advice: a refusal costs speed, nothing else.
-            let _ = map.advise_range(Advice::WillNeed, start + row * bytes, bytes);
+        if let Some((bytes, range)) = self.stored(row) {
+            bytes.hint(range);
+        }
+    }
+
+    /// The same for the samples from one to another.
+    pub(super) fn hint_all(&self, first: usize, last: usize) {
+        if let (Some((bytes, from)), Some((_, to))) = (self.stored(first), self.stored(last)) {
+            bytes.hint(from.start..to.end);
         }
     }
 
     /// Starts bringing sample `row` from memory into the cache.
     pub(super) fn prefetch(&self, row: usize) {
-        if let Source::Mapped { map, start } = &self.source {
-            let bytes = self.bytes_per_sample();
-            prefetch(&map[start + row * bytes..][..bytes.min(FAR)]);
+        if let Some((bytes, range)) = self.stored(row) {
+            bytes.prefetch(range);
         }
-    }
-
-    /// Writes sample `row`, scaled, into `out`; a value that is not finite is an error.
-    pub(super) fn scaled(&self, row: usize, scaling: &Scaling, out: &mut [f32]) -> Result<()> {
-        self.with_bytes(row, |bytes| self.convert(row, bytes, scaling, out))
     }
 
     /// The sample's bytes as they are stored.
     pub(super) fn with_bytes<R>(
         &self,
         row: usize,
-        mut visit: impl FnMut(&[u8]) -> Result<R>,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         match &self.source {
-            Source::Mapped { map, start } => {
-                let bytes = self.bytes_per_sample();
-                visit(&map[start + row * bytes..][..bytes])
+            Source::Encoded(photos) => photos.with_pixels(row, visit),
+            Source::Folder(photos) => photos.with_pixels(row, visit),
+            Source::Plain(bytes) if bytes.is_mapped() => {
+                let each = self.bytes_per_sample();
+                bytes.with(row * each..(row + 1) * each, visit)
             }
-            Source::Read(table) if self.element == Element::U8 => visit(&table.read(row..row + 1)?),
-            Source::Read(table) => {
+            Source::Plain(Bytes::Read(table)) if self.element == Element::F32 => {
                 let values: Vec<f32> = table.read(row..row + 1)?;
                 let bytes: Vec<u8> = values
                     .iter()
@@ -200,10 +306,19 @@ impl Pixels {
                     .collect();
                 visit(&bytes)
             }
+            // Rows of a table that has them as its first dimension.
+            Source::Plain(bytes) => bytes.with(row..row + 1, visit),
         }
     }
 
-    fn convert(&self, row: usize, bytes: &[u8], scaling: &Scaling, out: &mut [f32]) -> Result<()> {
+    /// Writes the bytes of sample `row`, scaled, into `out`; a value that is not finite is an error.
+    pub(super) fn convert(
+        &self,
+        row: usize,
+        bytes: &[u8],
+        scaling: &Scaling,
+        out: &mut [f32],
+    ) -> Result<()> {
         let plane = self.shape.h * self.shape.w;
         if self.element == Element::U8 {
             scaling.bytes(plane, bytes, out);
@@ -229,7 +344,8 @@ impl Pixels {
         )
     }
 
-    fn bytes_per_sample(&self) -> usize {
+    /// Bytes of a sample, as `with_bytes` passes them.
+    pub(super) fn bytes_per_sample(&self) -> usize {
         self.shape.len() * if self.element == Element::U8 { 1 } else { 4 }
     }
 }

@@ -3,14 +3,30 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
 
+use super::cache::{Cache, Caching};
+use super::folder::Folder;
+use super::photos::{Fit, Labels, Listing, Readers};
 use super::pixels::Pixels;
-use super::{Scaling, Shape, VERSION};
-use crate::h5::{Element, File};
+use super::shard::Head;
+use super::{MOST_DECODED, Scaling, Shape};
+use crate::comm::{Comm, agree};
+use crate::h5::Element;
+use crate::train::readable;
 use crate::{Error, Result};
 
-/// The most classes a set may have: beyond it a label or attribute is damaged.
-const MOST_CLASSES: u32 = 1 << 24;
+/// The most threads of a rank that decode photos, where nothing else is asked for.
+const MOST_DECODERS: usize = 4;
+
+/// What photos become that are read one file at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// Channels, height and width.
+    pub shape: Shape,
+    /// How they become that.
+    pub fit: Fit,
+}
 
 /// Labelled images, all of one shape.
 pub struct Dataset {
@@ -32,6 +48,10 @@ pub struct Dataset {
     shards: Arc<Vec<Shard>>,
     /// The samples of the shards that belong to the set, where not all do.
     chosen: Option<Vec<usize>>,
+    /// Where samples of the shards are kept, if they are.
+    cache: Option<Arc<Cache>>,
+    /// Threads that decode photos.
+    decoders: usize,
 }
 
 struct Shard {
@@ -41,24 +61,13 @@ struct Shard {
     pixels: Pixels,
 }
 
-/// A shard's attributes and labels, before it joins the set.
-struct Head {
-    shape: Shape,
-    classes: Option<u32>,
-    mean: Vec<f32>,
-    std: Vec<f32>,
-    provenance: String,
-    class_names: Vec<String>,
-    labels: Vec<u32>,
-}
-
 impl Dataset {
     /// Opens a file, or all `*.h5` files of a folder; labels and shapes are checked, pixels when they are used.
     pub fn open(path: &Path) -> Result<Self> {
         let mut set: Option<Self> = None;
         let mut shards: Vec<Shard> = Vec::new();
         for file in shard_paths(path)? {
-            let (head, pixels) = open_shard(&file)?;
+            let (head, pixels) = Head::open(&file)?;
             let classes = head
                 .classes
                 .unwrap_or_else(|| head.labels.iter().max().map_or(0, |&top| top + 1));
@@ -73,6 +82,8 @@ impl Dataset {
                 labels: Vec::new(),
                 shards: Arc::default(),
                 chosen: None,
+                cache: None,
+                decoders: decoders(),
             });
             if head.shape != set.shape {
                 return Err(Error::Mismatch {
@@ -126,7 +137,105 @@ impl Dataset {
             labels: chosen.iter().map(|&index| self.labels[index]).collect(),
             shards: self.shards.clone(),
             chosen: Some(chosen.into_iter().map(|index| self.row(index)).collect()),
+            cache: self.cache.clone(),
+            decoders: self.decoders,
         }
+    }
+
+    /// As `open`, where a folder of photos is a set too: with a folder for each class, or for those of `like`, where that has
+    /// names for them.
+    pub fn open_framed(path: &Path, frame: Option<Frame>, like: Option<&Self>) -> Result<Self> {
+        match frame {
+            Some(frame) if path.is_dir() && shards_in(path)?.is_empty() => {
+                let known = like.map(|like| &like.class_names[..]);
+                Self::of_photos(path, frame, known.filter(|names| !names.is_empty()))
+            }
+            _ => Self::open(path),
+        }
+    }
+
+    fn of_photos(
+        path: &Path,
+        Frame { shape, fit }: Frame,
+        known: Option<&[String]>,
+    ) -> Result<Self> {
+        if !matches!(shape.c, 1 | 3) || shape.is_empty() || shape.len() > MOST_DECODED {
+            return Err(Error::Mismatch {
+                what: format!("--shape for the photos of {}", path.display()),
+                expected: format!("1 or 3 channels, and at most {MOST_DECODED} values"),
+                got: shape.to_string(),
+                hint: "give it as 3x224x224: channels, height and width",
+            });
+        }
+        let listing = Listing::new(path, &Labels::Folders, known)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let labels: Vec<u32> = listing.photos.iter().map(|photo| photo.label).collect();
+        let class_names = listing.classes.clone();
+        let photos = Folder::new(path, listing, Readers::new(shape, fit));
+        let shard = Shard {
+            path: path.to_path_buf(),
+            first: 0,
+            pixels: Pixels::of_folder(path, photos),
+        };
+        Ok(Self {
+            path: path.to_path_buf(),
+            shape,
+            classes: class_names.len() as u32,
+            mean: Vec::new(),
+            std: Vec::new(),
+            provenance: format!("photos of {name}, {fit} to {shape}"),
+            class_names,
+            labels,
+            shards: Arc::new(vec![shard]),
+            chosen: None,
+            cache: None,
+            decoders: decoders(),
+        })
+    }
+
+    /// Keeps samples from now on, where they have to be decoded or read through HDF5: mapped ones are in memory already, once
+    /// for all ranks of a node. Gives the bytes that this is for each rank, of which there may be so many, the same number on all
+    /// ranks; *collective*.
+    pub fn keep(&mut self, comm: &dyn Comm, caching: Caching, memory: Option<u64>) -> Result<u64> {
+        if caching == Caching::None || !self.is_read_ahead() {
+            return Ok(0);
+        }
+        let last = self.chosen.as_ref().and_then(|rows| rows.iter().max());
+        let samples = last.map_or(self.len(), |last| last + 1);
+        let each = self.shards[0].pixels.bytes_per_sample();
+        let bytes = Cache::bytes(samples, each) as u64;
+        // The most of all ranks, so that all plan with the same: nodes may have different numbers of them.
+        let mut share = [match caching {
+            Caching::Node => bytes.div_ceil(comm.local_size() as u64),
+            _ => bytes,
+        }];
+        comm.max(&mut share);
+        let [share] = share;
+        if let Some(have) = memory.filter(|&have| have < share) {
+            let (cache, path) = (caching.name(), self.path.display());
+            return Err(Error::Mismatch {
+                what: format!("memory of each rank for --cache {cache} of {path}"),
+                expected: format!("{} at least", readable(share)),
+                got: readable(have),
+                hint: "leave --cache out, or pack the photos as pixels, which are mapped",
+            });
+        }
+        let cache = match caching {
+            Caching::Node => Cache::of_node(&*comm.node(), samples, each),
+            _ => Cache::of_rank(samples, each),
+        };
+        self.cache = Some(Arc::new(agree(comm, cache)?));
+        Ok(share)
+    }
+
+    /// How many threads decode photos.
+    pub fn decoders(&self) -> usize {
+        self.decoders
+    }
+
+    /// Has so many threads decode photos.
+    pub fn decode_by(&mut self, threads: usize) {
+        self.decoders = threads.max(1);
     }
 
     /// Refuses a set with fewer samples than ranks.
@@ -168,6 +277,11 @@ impl Dataset {
                 self.classes.to_string(),
                 other.classes.to_string(),
             );
+        }
+        let (mine, others) = (&self.class_names, &other.class_names);
+        let differ = mine.iter().zip(others).find(|(mine, other)| mine != other);
+        if let Some((mine, other)) = differ {
+            return mismatch("names of classes", mine.clone(), other.clone());
         }
         Ok(())
     }
@@ -212,17 +326,70 @@ impl Dataset {
         self.shards.iter().all(|shard| shard.pixels.is_mapped())
     }
 
+    /// Whether samples are photos, which are decoded when they are asked for.
+    pub fn is_encoded(&self) -> bool {
+        self.shards.iter().any(|shard| shard.pixels.is_encoded())
+    }
+
+    /// Whether each sample is a file by itself.
+    pub fn is_folder(&self) -> bool {
+        self.shards[0].pixels.is_folder()
+    }
+
+    /// Where samples are kept, if they are.
+    pub fn is_cached(&self) -> bool {
+        self.cache.is_some()
+    }
+
+    /// The first sample of each shard, where samples are in the order of the shards.
+    pub fn shard_starts(&self) -> Vec<usize> {
+        let starts = self.shards.iter().map(|shard| match &self.chosen {
+            None => shard.first,
+            Some(chosen) => chosen.partition_point(|&row| row < shard.first),
+        });
+        let mut starts: Vec<usize> = starts.filter(|&start| start < self.len()).collect();
+        starts.dedup();
+        starts
+    }
+
+    /// Whether a thread reads ahead: where a sample is more than a piece of memory.
+    pub fn is_read_ahead(&self) -> bool {
+        self.is_encoded() || !self.is_mapped()
+    }
+
+    /// Passes sample `index` to `visit` as the file that it is, where it is one.
+    pub fn with_record<R>(
+        &self,
+        index: usize,
+        visit: impl FnOnce(&[u8]) -> Result<R>,
+    ) -> Option<Result<R>> {
+        let (shard, row) = self.locate(index);
+        shard.pixels.with_record(row, visit)
+    }
+
     /// Writes sample `index`, scaled, into `out` and returns its label.
     pub fn sample(&self, index: usize, scaling: &Scaling, out: &mut [f32]) -> Result<u32> {
         let (shard, row) = self.locate(index);
-        shard.pixels.scaled(row, scaling, out)?;
+        self.with_bytes(index, |bytes| {
+            shard.pixels.convert(row, bytes, scaling, out)
+        })?;
         Ok(self.labels[index])
     }
 
     /// Passes sample `index` to `visit` as the bytes that are stored.
-    pub fn with_bytes<R>(&self, index: usize, visit: impl FnMut(&[u8]) -> Result<R>) -> Result<R> {
+    pub fn with_bytes<R>(&self, index: usize, visit: impl FnOnce(&[u8]) -> Result<R>) -> Result<R> {
         let (shard, row) = self.locate(index);
-        shard.pixels.with_bytes(row, visit)
+        let Some(cache) = &self.cache else {
+            return shard.pixels.with_bytes(row, visit);
+        };
+        let number = self.row(index);
+        match cache.ready(number) {
+            Some(bytes) => visit(bytes),
+            None => shard.pixels.with_bytes(row, |bytes| {
+                cache.keep(number, bytes);
+                visit(bytes)
+            }),
+        }
     }
 
     /// Starts bringing sample `index` from memory into the cache.
@@ -235,6 +402,12 @@ impl Dataset {
     pub fn hint(&self, index: usize) {
         let (shard, row) = self.locate(index);
         shard.pixels.hint(row);
+    }
+
+    /// The same for all samples from one to another of the same shard, where they lie beside each other.
+    pub fn hint_all(&self, first: usize, last: usize) {
+        let ((shard, first), (_, last)) = (self.locate(first), self.locate(last));
+        shard.pixels.hint_all(first, last);
     }
 
     /// The number of sample `index` among all that the shards hold.
@@ -262,6 +435,22 @@ pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(vec![path.to_path_buf()]);
     }
+    let files = shards_in(path)?;
+    if files.is_empty() {
+        let hint = "a data set is one .h5 file or a folder of them; photos in folders are packed (`phalanx data pack`), or trained on with --shape";
+        return Err(Error::file(path, "is a folder without .h5 files", hint));
+    }
+    Ok(files)
+}
+
+/// Threads that decode photos in a process that has the machine for itself.
+fn decoders() -> usize {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    cores.min(MOST_DECODERS)
+}
+
+/// The `.h5` files of a folder, by name.
+fn shards_in(path: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path).map_err(Error::io("read folder", path))? {
         let file = entry.map_err(Error::io("read folder", path))?.path();
@@ -272,105 +461,6 @@ pub(super) fn shard_paths(path: &Path) -> Result<Vec<PathBuf>> {
             files.push(file);
         }
     }
-    if files.is_empty() {
-        let hint = "a data set is one .h5 file or a folder of them";
-        return Err(Error::file(path, "is a folder without .h5 files", hint));
-    }
     files.sort();
     Ok(files)
-}
-
-fn open_shard(path: &Path) -> Result<(Head, Pixels)> {
-    let hint = "see data/README.md for the format";
-    let file = File::open(path)?;
-    // First, as other kinds of sets count their versions by themselves.
-    let images = file.table("images")?;
-    let version = file
-        .numbers("version")
-        .map_or(VERSION, |v| v.first().map_or(0, |&v| v as u32));
-    if version > VERSION {
-        let problem = format!("has format version {version}, this program reads up to {VERSION}");
-        return Err(Error::file(path, problem, "update phalanx"));
-    }
-    let &[n, c, h, w] = images.shape().as_slice() else {
-        let problem = format!(
-            "`images` has shape {:?}, expected (n, c, h, w)",
-            images.shape()
-        );
-        return Err(Error::file(path, problem, hint));
-    };
-    let shape = Shape { c, h, w };
-    if n > 0 && shape.is_empty() {
-        return Err(Error::file(
-            path,
-            format!("its images are empty ({shape})"),
-            hint,
-        ));
-    }
-    let labels = file.table("labels")?;
-    if labels.shape() != [n] {
-        let problem = format!("has {n} images but labels of shape {:?}", labels.shape());
-        return Err(Error::file(path, problem, "make or import the set again"));
-    }
-    let classes = file
-        .numbers("classes")
-        .and_then(|values| values.first().map(|&v| v as u32));
-    if classes.is_some_and(|classes| !(1..=MOST_CLASSES).contains(&classes)) {
-        let problem = format!(
-            "attribute `classes` is {}, expected 1 to {MOST_CLASSES}",
-            classes.unwrap_or(0)
-        );
-        return Err(Error::file(path, problem, hint));
-    }
-    // Without one good number a channel there are none: only `--normalize` asks for them.
-    let per_channel = |name| -> Vec<f32> {
-        let values = file.numbers(name).unwrap_or_default();
-        let good = values.len() == c && values.iter().all(|value| value.is_finite());
-        if good {
-            values.iter().map(|&v| v as f32).collect()
-        } else {
-            Vec::new()
-        }
-    };
-    let head = Head {
-        shape,
-        classes,
-        mean: per_channel("mean"),
-        std: per_channel("std"),
-        provenance: file.text("provenance").unwrap_or_default(),
-        class_names: file.text("class_names").map_or(Vec::new(), |names| {
-            names.lines().map(str::to_owned).collect()
-        }),
-        labels: check_labels(path, &labels, n, classes)?,
-    };
-    Ok((head, Pixels::open(path, images, shape)?))
-}
-
-fn check_labels(
-    path: &Path,
-    table: &crate::h5::Table,
-    n: usize,
-    classes: Option<u32>,
-) -> Result<Vec<u32>> {
-    let hint = "see data/README.md for the format";
-    if !matches!(table.element(), Element::U8 | Element::Integer) {
-        return Err(Error::file(path, "`labels` must be integers", hint));
-    }
-    let labels: Vec<i64> = if n == 0 {
-        Vec::new()
-    } else {
-        table.read(0..n)?
-    };
-    let end = i64::from(classes.unwrap_or(MOST_CLASSES));
-    match labels.iter().position(|label| !(0..end).contains(label)) {
-        None => Ok(labels.iter().map(|&label| label as u32).collect()),
-        Some(at) => {
-            let problem = format!(
-                "sample {at} has label {}, expected 0 to {}",
-                labels[at],
-                end - 1
-            );
-            Err(Error::file(path, problem, hint))
-        }
-    }
 }

@@ -40,7 +40,8 @@ pub struct SetWriter {
     moments: Moments,
 }
 
-struct ShardWriter {
+/// Writes one file of a set.
+pub(super) struct ShardWriter {
     file: File,
     images: Table,
     labels: Table,
@@ -53,6 +54,9 @@ struct ShardWriter {
 
 /// Bytes collected before they go to HDF5.
 const CHUNK: usize = 4 << 20;
+
+/// What says in words how a set of photos was packed.
+pub(super) const MANIFEST: &str = "manifest.json";
 
 /// Bytes of pixels beyond which no file system can hold a set.
 const MOST_BYTES: usize = 1 << 60;
@@ -105,21 +109,24 @@ impl SetWriter {
         );
         let (mean, std) = self.moments.finish();
         for shard in self.shards {
-            shard.file.set_text("format", "phalanx images")?;
-            shard.file.set_numbers("version", &[VERSION])?;
-            shard.file.set_numbers("classes", &[self.about.classes])?;
-            if !self.about.class_names.is_empty() {
-                shard
-                    .file
-                    .set_text("class_names", &self.about.class_names.join("\n"))?;
-            }
-            shard.file.set_numbers("mean", &mean)?;
-            shard.file.set_numbers("std", &std)?;
-            shard.file.set_text("provenance", &self.about.provenance)?;
-            drop((shard.images, shard.labels));
-            shard.file.close()?;
+            shard.close(&self.about, &mean, &std)?;
         }
         self.staged.commit()
+    }
+}
+
+impl Description {
+    /// Says in `file` what a set is that has these means and deviations.
+    pub(super) fn write(&self, file: &File, version: u32, mean: &[f32], std: &[f32]) -> Result<()> {
+        file.set_text("format", "phalanx images")?;
+        file.set_numbers("version", &[version])?;
+        file.set_numbers("classes", &[self.classes])?;
+        if !self.class_names.is_empty() {
+            file.set_text("class_names", &self.class_names.join("\n"))?;
+        }
+        file.set_numbers("mean", mean)?;
+        file.set_numbers("std", std)?;
+        file.set_text("provenance", &self.provenance)
     }
 }
 
@@ -161,7 +168,7 @@ pub(super) fn only_shards(folder: &Path) -> Result<()> {
             .file_name()
             .to_string_lossy()
             .into_owned();
-        if !(name.starts_with("shard-") && name.ends_with(".h5")) {
+        if !(name.starts_with("shard-") && name.ends_with(".h5")) && name != MANIFEST {
             let problem = format!("is a folder that is not a data set: it holds {name}");
             let hint = "--force replaces data sets only; give another name";
             return Err(Error::file(folder, problem, hint));
@@ -171,7 +178,8 @@ pub(super) fn only_shards(folder: &Path) -> Result<()> {
 }
 
 impl ShardWriter {
-    fn create(path: &Path, samples: usize, about: &Description) -> Result<Self> {
+    /// A file for so many samples.
+    pub(super) fn create(path: &Path, samples: usize, about: &Description) -> Result<Self> {
         let file = File::create(path)?;
         let Shape { c, h, w } = about.shape;
         let images = match about.float {
@@ -194,7 +202,8 @@ impl ShardWriter {
         self.written + self.pending.len() == self.capacity
     }
 
-    fn push(&mut self, pixels: &[u8], label: u32) -> Result<()> {
+    /// Adds the next sample.
+    pub(super) fn push(&mut self, pixels: &[u8], label: u32) -> Result<()> {
         self.pixels.extend_from_slice(pixels);
         self.pending.push(label);
         if self.pixels.len() < CHUNK && !self.is_full() {
@@ -202,6 +211,13 @@ impl ShardWriter {
         } else {
             self.flush()
         }
+    }
+
+    /// Says what the set is, when all samples are there.
+    pub(super) fn close(self, about: &Description, mean: &[f32], std: &[f32]) -> Result<()> {
+        about.write(&self.file, VERSION, mean, std)?;
+        drop((self.images, self.labels));
+        self.file.close()
     }
 
     fn flush(&mut self) -> Result<()> {

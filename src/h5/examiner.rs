@@ -106,7 +106,10 @@ struct Examiner {
 impl Examiner {
     fn start(program: &Path) -> io::Result<Self> {
         let mut command = Command::new(program);
-        command.arg(ROLE).env("OPENBLAS_NUM_THREADS", "1");
+        command
+            .arg0("phalanx")
+            .arg(ROLE)
+            .env("OPENBLAS_NUM_THREADS", "1");
         // Memory that is used before it is set, or after it was freed, holds what nobody takes for an address: without, it
         // would do no harm in a new process, and much in one that has worked.
         command.env("MALLOC_PERTURB_", "1");

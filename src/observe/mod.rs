@@ -1,6 +1,6 @@
 //! What the user sees: progress and resources while it runs; tables, what limited it, traces, reports and plots afterwards.
 
-mod plot;
+pub mod plot;
 mod progress;
 mod report;
 pub mod resources;

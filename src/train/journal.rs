@@ -355,7 +355,7 @@ impl Book {
     fn row(&mut self, times: &Times, moment: &Moment, test: Option<Tally>) -> Result<Row> {
         let Moment { step, samples, .. } = *moment;
         let (_, last_seconds, last_samples) = self.last;
-        let (seconds, count) = (times.training(), self.recent.count);
+        let (seconds, count) = (times.training(times.elapsed()), self.recent.count);
         let speed = (samples - last_samples) as f64 / (seconds - last_seconds).max(1e-9);
         let some = (count > 0).then_some(self.recent);
         let row = Row {

@@ -2,8 +2,8 @@
 //!
 //! Ranks in step leave an exchange together, so that the one which is busy for the longest time until the next one is the one that all
 //! others wait for: no clock has to be the same on two hosts. Each rank notes how long it was busy with what, and every [`WINDOW`] steps
-//! they tell each other. Costs four looks at the clock a step, two at what the system counts (1 µs), which steps that are as short as
-//! that matters take one time in [`SELDOM`], and a gathering of 2.5 KiB a rank in [`WINDOW`] steps.
+//! they tell each other. Costs four looks at the clock a step, in steps of [`LONG`] two at what the system counts (1 µs), and a gathering
+//! of 2.5 KiB a rank in [`WINDOW`] steps.
 
 mod cores;
 mod lateness;
@@ -13,16 +13,16 @@ pub use lateness::{Late, Lateness};
 
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
 use crate::comm::Comm;
 use cores::Waiting;
 
 /// Steps from one gathering to the next.
 pub const WINDOW: usize = 128;
-/// Compute from which on every step is looked at for time in which the rank waited for a core. The system lets a rank wait for
-/// milliseconds: of shorter steps it strikes few.
+/// Compute from which on the system is asked for how long the rank waited for a core. It lets ranks wait for milliseconds: it strikes few
+/// of the shorter steps, and those it strikes are shorter no more.
 const LONG: Duration = Duration::from_micros(250);
-/// Of shorter ones, one in so many.
-const SELDOM: u64 = 8;
 /// Numbers of a step: seconds in load, in compute, in what else there was, of compute without a core, and of waiting.
 const FIELDS: usize = 5;
 
@@ -30,21 +30,27 @@ const FIELDS: usize = 5;
 pub struct Ledger {
     /// Of the steps since the last gathering.
     noted: Vec<f32>,
-    /// Seconds that this rank waited for each.
-    waited: Vec<f64>,
-    /// What became of all steps; the same on every rank.
-    lateness: Lateness,
+    sums: Sums,
     /// When this rank last left others.
     left: Option<Instant>,
     cores: Option<Waiting>,
-    steps: u64,
-    /// For how many steps the one that is looked at stands, and what the system said when it began.
-    look: Option<(u64, Duration)>,
-    /// Compute without a core, of the step that is being taken and of all.
+    /// What the system said when the step began that is being taken, if it was asked.
+    before: Option<Duration>,
+    /// Compute without a core, of the step that is being taken.
     starved: Duration,
-    all_starved: f64,
     /// Whether steps are long, as far as is known.
     long: bool,
+}
+
+/// What came of all steps so far: a run that is resumed goes on from it.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Sums {
+    /// Seconds that this rank waited for each.
+    waited: Vec<f64>,
+    /// Who was late; the same on every rank.
+    lateness: Lateness,
+    /// Seconds of compute without a core.
+    starved: f64,
 }
 
 /// When a rank did what in a step.
@@ -64,39 +70,44 @@ impl Default for Ledger {
     fn default() -> Self {
         Self {
             noted: Vec::with_capacity(WINDOW * FIELDS),
-            waited: Vec::new(),
-            lateness: Lateness::default(),
+            sums: Sums::default(),
             left: None,
             cores: Waiting::open(),
-            steps: 0,
-            look: None,
+            before: None,
             starved: Duration::ZERO,
-            all_starved: 0.0,
             long: true,
         }
     }
 }
 
 impl Ledger {
-    /// The compute of a step begins.
-    pub fn begin(&mut self) {
-        let stands_for = if self.long { 1 } else { SELDOM };
-        let looks = self.steps.is_multiple_of(stands_for);
-        let cores = self.cores.as_ref().filter(|_| looks);
-        let before = cores.and_then(Waiting::total);
-        self.look = before.map(|before| (stands_for, before));
-        self.starved = Duration::ZERO;
-        self.steps += 1;
+    /// Of the steps that ranks have told each other of.
+    pub fn sums(&self) -> &Sums {
+        &self.sums
     }
 
-    /// The compute of the step is over, of which the system knows.
-    pub fn computed(&mut self) {
-        let now = self.cores.as_ref().filter(|_| self.look.is_some());
+    /// Goes on from what came of earlier steps, by as many ranks.
+    pub fn go_on(&mut self, sums: Sums) {
+        self.sums = sums;
+    }
+
+    /// The compute of a step begins.
+    pub fn begin(&mut self) {
+        let asked = self.cores.as_ref().filter(|_| self.long);
+        self.before = asked.and_then(Waiting::total);
+    }
+
+    /// The compute of the step is over, of which the system knows, and took so long.
+    pub fn computed(&mut self, time: Duration) {
+        let now = self.before.and(self.cores.as_ref());
         let now = now.and_then(Waiting::total);
-        if let (Some((stands_for, before)), Some(now)) = (self.look.take(), now) {
-            self.starved = now.saturating_sub(before);
-            self.all_starved += stands_for as f64 * self.starved.as_secs_f64();
-        }
+        self.starved = match (self.before.take(), now) {
+            (Some(before), Some(now)) => now.saturating_sub(before),
+            // Steps were short, and this one is not.
+            _ if !self.long => time.saturating_sub(LONG),
+            _ => Duration::ZERO,
+        };
+        self.sums.starved += self.starved.as_secs_f64();
     }
 
     /// A step is over that `team` has taken together; *collective* over it.
@@ -136,13 +147,13 @@ impl Ledger {
             .iter()
             .map(|bytes| bytes.chunks_exact(4).map(number).collect())
             .collect();
-        self.waited.resize(team.size(), 0.0);
-        let last = self.lateness.add(&ranks);
+        self.sums.waited.resize(team.size(), 0.0);
+        let last = self.sums.lateness.add(&ranks);
         let mine = self.noted.chunks_exact(FIELDS);
         for (note, last) in mine.zip(last) {
             // The last one waits for nobody: what it has of waiting is the meeting itself.
             if last != team.rank() {
-                self.waited[last] += f64::from(note[FIELDS - 1]);
+                self.sums.waited[last] += f64::from(note[FIELDS - 1]);
             }
         }
         self.noted.clear();
@@ -150,17 +161,17 @@ impl Ledger {
 
     /// Seconds that this rank waited for each.
     pub fn waited(&self) -> &[f64] {
-        &self.waited
+        &self.sums.waited
     }
 
     /// Who was late, over all steps that ranks told each other of.
     pub fn lateness(&self) -> &Lateness {
-        &self.lateness
+        &self.sums.lateness
     }
 
-    /// Seconds of compute in which this rank had no core to run on, as the steps show that were looked at, where the system tells.
+    /// Seconds of compute in which this rank had no core to run on, where the system tells.
     pub fn starved(&self) -> Option<f64> {
-        self.cores.as_ref().map(|_| self.all_starved)
+        self.cores.as_ref().map(|_| self.sums.starved)
     }
 }
 
@@ -169,7 +180,7 @@ mod tests {
     use super::*;
     use crate::comm::run_ranks;
 
-    /// What ranks make of steps whose milliseconds of load and compute `of` gives for a rank and a step.
+    /// What ranks make of steps whose milliseconds of load and compute `of` gives for a rank and a step; their run is resumed in between.
     fn told(
         ranks: usize,
         steps: u64,
@@ -178,6 +189,11 @@ mod tests {
         run_ranks(ranks, |comm| {
             let mut ledger = Ledger::default();
             for step in 0..steps {
+                if step == 2 * WINDOW as u64 {
+                    let kept = serde_json::to_string(ledger.sums()).unwrap();
+                    ledger = Ledger::default();
+                    ledger.go_on(serde_json::from_str(&kept).unwrap());
+                }
                 let busy = |rank| of(rank, step).iter().sum::<u64>();
                 let longest = (0..comm.size()).map(busy).max().unwrap();
                 let [load, compute] = of(comm.rank(), step).map(Duration::from_millis);

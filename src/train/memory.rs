@@ -51,7 +51,7 @@ impl Need {
         let pixels = data.shape.len() as u64;
         let stored = if data.element() == "u8" { 1 } else { FLOAT };
         // Read through HDF5, a batch is in use, one is waiting and one is being read.
-        let batches = if data.is_mapped() { 1 } else { 3 };
+        let batches = if data.is_read_ahead() { 3 } else { 1 };
         let label_and_number = 4 + 8;
         Self {
             fixed: FLOAT * floats,

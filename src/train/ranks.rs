@@ -88,9 +88,9 @@ impl Times {
         (self.before + self.begin.elapsed()).as_secs_f64()
     }
 
-    /// Seconds since the start that did not go into evaluation.
-    pub fn training(&self) -> f64 {
-        self.elapsed() - self.evaluate.as_secs_f64()
+    /// Seconds of so many since the start that did not go into evaluation.
+    pub fn training(&self, seconds: f64) -> f64 {
+        seconds - self.evaluate.as_secs_f64()
     }
 
     /// Names and seconds of the parts of a step.

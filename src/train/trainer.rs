@@ -374,7 +374,7 @@ impl Trainer {
             votes: self.votes,
         };
         // Before a fault strikes: what it sleeps is no want of a core.
-        self.ledger.computed();
+        self.ledger.computed(ready.elapsed());
         for fault in &self.inject {
             fault.strike(step + 1, ready);
         }

@@ -1,7 +1,7 @@
 //! Contracts of exchanges that let ranks go their own way, and of results that do not depend on the number of ranks.
 
 use std::thread::sleep;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use phalanx::comm::Comm;
 use phalanx::data::{Length, Steps};
@@ -141,8 +141,17 @@ pub fn no_staleness_is_in_step(comm: &dyn Comm) {
     assert_eq!(free.conduct.behind.most(), 0);
 }
 
-/// Takes steps until `count` are claimed, the last rank more slowly.
-fn steps_with_one_slow(comm: &dyn Comm, exchange: &mut dyn Exchange, count: u64, share: f64) {
+/// The least that a slow rank takes longer for a step.
+const PAUSE: Duration = Duration::from_millis(2);
+
+/// Takes steps until `count` are claimed; the last rank pauses in each, for as long as `pause` makes of a step's mean time.
+fn steps_with_one_slow(
+    comm: &dyn Comm,
+    exchange: &mut dyn Exchange,
+    (count, share): (u64, f64),
+    pause: fn(Duration) -> Duration,
+) {
+    let begun = Instant::now();
     let mut mover = Mover::new(Box::new(Sgd::default()));
     let slow = comm.rank() + 1 == comm.size();
     for claimed in 0.. {
@@ -155,7 +164,7 @@ fn steps_with_one_slow(comm: &dyn Comm, exchange: &mut dyn Exchange, count: u64,
         }
         exchange.arenas().grads.host().fill(-share as f32);
         if slow {
-            sleep(Duration::from_millis(2));
+            sleep(pause(begun.elapsed() / (step as u32).max(1)));
         }
         let mine = Tail {
             share,
@@ -175,7 +184,8 @@ pub fn staleness_is_bounded(comm: &dyn Comm) {
     let free = Kind::OneSided(Freedom::default());
     for (kind, most) in [(bounded, Some(3)), (free, None)] {
         let mut exchange = kind.start(comm, vec![0.0; 100], Start::default()).unwrap();
-        steps_with_one_slow(comm, &mut *exchange, 40 * comm.size() as u64, 1.0);
+        let steps = 40 * comm.size() as u64;
+        steps_with_one_slow(comm, &mut *exchange, (steps, 1.0), |_| PAUSE);
         let conduct = exchange.conduct();
         exchange.settle().unwrap();
         let mut greatest = [conduct.behind.most()];
@@ -287,7 +297,9 @@ pub fn backup_goes_on_without_the_slowest(comm: &dyn Comm) {
     }
     let kind = Kind::Backup { take: of - 1, of };
     let mut exchange = kind.start(comm, vec![0.0; 5000], Start::default()).unwrap();
-    steps_with_one_slow(comm, &mut *exchange, 100, 1.0 / of as f64);
+    // Others may have to wait for cores: a rank is slow that takes several times as long as they do.
+    let pause = |mean: Duration| (4 * mean).clamp(PAUSE, 25 * PAUSE);
+    steps_with_one_slow(comm, &mut *exchange, (100, 1.0 / of as f64), pause);
     let conduct = exchange.conduct();
     let params = exchange.settle().unwrap();
     assert_eq!(conduct.updates + conduct.dropped, 100);

@@ -28,7 +28,8 @@ fn text(odd: &[(usize, &str)]) -> String {
     (1..=5000).map(line).collect()
 }
 
-fn shards(set: &Path) -> BTreeMap<String, Vec<u8>> {
+/// The files of a set.
+pub fn shards(set: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(set).unwrap().map(|entry| entry.unwrap());
     let shard = |entry: fs::DirEntry| {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -29,6 +29,7 @@ mod matrices;
 mod mpich;
 mod mpis;
 mod observed;
+mod photos;
 mod products;
 mod published;
 mod refused;
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
         .chain(&stalled::JOBS)
         .chain(&bad_sets::JOBS)
         .chain(&imports::JOBS)
+        .chain(&photos::JOBS)
         .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);

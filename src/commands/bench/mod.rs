@@ -1,6 +1,7 @@
 //! `phalanx bench`: speed in a steady state.
 
 pub mod exchange;
+pub mod input;
 pub mod kernels;
 mod layers;
 pub mod matmul;
@@ -28,6 +29,8 @@ pub enum Settings {
     Matmul(matmul::Settings),
     /// Kernels of a GPU.
     Kernels(kernels::Settings),
+    /// How photos become batches.
+    Input(Box<input::Settings>),
 }
 
 /// Measures and prints; *collective*.
@@ -38,6 +41,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         Settings::Sparse(settings) => sparse::run(comm, settings),
         Settings::Matmul(settings) => matmul::run(comm, settings),
         Settings::Kernels(settings) => kernels::run(comm, settings),
+        Settings::Input(settings) => input::run(comm, settings),
     }
 }
 

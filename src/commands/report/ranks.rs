@@ -65,6 +65,11 @@ impl RankSummary {
             .map(|name| format!("{name} {:.0} %", 100.0 * self.time[name]))
             .collect();
         rows.push(("where time went", parts.join(", ")));
+        let seconds = |rank: &RankReport| rank.load_s;
+        let mean = ranks.iter().map(seconds).sum::<f64>() / ranks.len() as f64;
+        let most = ranks.iter().map(seconds).fold(0.0, f64::max);
+        let waited = format!("{mean:.2} s a rank, {most:.2} s the longest");
+        rows.push(("waited for data", waited));
         let shares: Vec<String> = ranks
             .iter()
             .take(8)

@@ -98,7 +98,7 @@ impl Result {
             device: plan.device.clone(),
             emulated: plan.emulated,
             seconds,
-            samples_per_s: samples as f64 / trainer.times.training().max(1e-9),
+            samples_per_s: samples as f64 / trainer.times.training(seconds).max(1e-9),
             validation_loss: validation.map(|tally| tally.mean_loss()),
             validation_accuracy: validation.map(|tally| tally.accuracy()),
             test_loss: test.map(|tally| tally.mean_loss()),

@@ -281,7 +281,7 @@ impl Report {
             epochs: samples as f64 / plan.trained as f64,
             samples,
             seconds,
-            samples_per_s: samples as f64 / learner.times.training().max(1e-9),
+            samples_per_s: samples as f64 / learner.times.training(seconds).max(1e-9),
             progressive_loss: loss[0] / counts[0].max(1) as f64,
             nonzero_weights: counts[2],
             bytes_per_step: counts[1] as f64 / steps.max(1) as f64,
@@ -396,8 +396,11 @@ pub(in crate::commands) fn describe(found: &Summary, best: Option<f64>) -> Strin
     let (loss, right) = (found.loss, 100.0 * found.accuracy);
     let mut words = format!("log loss {loss:.4}, AUC {auc}, accuracy {right:.2} %");
     if let Some(best) = best {
-        let above = 100.0 * (loss / best - 1.0);
-        words += &format!("; {above:.2} % above the best possible log loss, {best:.4}");
+        let (above, side) = match 100.0 * (loss / best - 1.0) {
+            below if below < 0.0 => (-below, "below, as on rows that it has learnt from,"),
+            above => (above, "above"),
+        };
+        words += &format!("; {above:.2} % {side} the best possible log loss, {best:.4}");
     }
     words
 }

@@ -4,11 +4,14 @@ mod ceilings;
 mod observed;
 mod plan;
 mod resume;
+mod sets;
 mod settings;
 mod tracing;
 
 pub(super) use plan::Plan;
 use resume::{Choices, From};
+pub use sets::Input;
+pub(super) use sets::Sets;
 pub use settings::{BatchSize, Events, Growth, Observe, Resume, Settings};
 use tracing::Tracing;
 
@@ -46,7 +49,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         None => budget(comm),
     };
     let ranks = (comm, comm.size());
-    let (mut plan, model) = agree(comm, Plan::new(ranks, settings, &chosen, memory))?;
+    let sets = Sets::open(comm, settings, memory)?;
+    let (mut plan, model) = agree(comm, Plan::new(ranks, settings, sets, &chosen, memory))?;
     warn_if_crowded(comm, settings.threads);
     if plan.limit < plan.asked && comm.rank() == 0 {
         log::warn!(
@@ -117,7 +121,14 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     };
     let scaling = plan.scaling.clone();
     let data = plan.data.clone();
-    let loader = Loader::augmented(data, scaling.clone(), settings.seed, &settings.augment);
+    let shuffle = settings.input.shuffle;
+    let loader = Loader::shuffled(
+        data,
+        scaling.clone(),
+        settings.seed,
+        &settings.augment,
+        shuffle,
+    );
     let (steps, schedule) = (plan.steps.clone(), plan.schedule.clone());
     let (reduce, seed) = (settings.reduce, settings.seed);
     let follows = settings.grow == Some(Growth::Noise);

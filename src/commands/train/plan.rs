@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::sets::Sets;
 use super::settings::{BatchSize, Growth, Settings};
 use crate::comm::Comm;
 use crate::commands::device::Chosen;
@@ -40,6 +41,7 @@ impl Plan {
     pub(in crate::commands) fn new(
         (comm, ranks): (&dyn Comm, usize),
         settings: &Settings,
+        sets: Sets,
         chosen: &Chosen,
         memory: Option<u64>,
     ) -> Result<(Self, Model)> {
@@ -47,7 +49,11 @@ impl Plan {
             (Kind::Auto, Some(_)) => Kind::OnDevice,
             (exchange, _) => exchange,
         };
-        let whole = Dataset::open(&settings.data)?;
+        let Sets {
+            data: whole,
+            test,
+            kept,
+        } = sets;
         let (data, validation) = match settings.validation {
             Some(share) => {
                 let [data, validation] = split::divide(&whole, share, settings.seed)?;
@@ -57,7 +63,6 @@ impl Plan {
         };
         data.enough_for(ranks)?;
         settings.augment.check(data.shape)?;
-        let test = settings.test.as_deref().map(Dataset::open).transpose()?;
         if let Some(test) = &test {
             data.fits(test)?;
         }
@@ -85,6 +90,7 @@ impl Plan {
         let how = (settings.rule, exchange);
         let need = Need::of(&model, &data, how, ranks, copies);
         let mut need = need.with_snapshot(&model, how, ranks, settings.keep_best);
+        need.fixed = need.fixed.saturating_add(kept);
         if let Some(longest) = validation.iter().chain(&test).map(Dataset::len).max() {
             need.least = longest.div_ceil(team).min(CHUNK);
         }

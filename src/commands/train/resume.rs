@@ -104,6 +104,7 @@ pub(super) fn facts(
         ("--record", settings.record.to_string()),
         ("--normalize", settings.normalize.to_string()),
         ("--augment", settings.augment.to_string()),
+        ("--shuffle", format!("{:?}", settings.input.shuffle)),
         ("--on-nan", format!("{:?}", settings.on_nan)),
         ("tuned methods", settings.tune.to_string()),
         ("--init", format!("{:?}", settings.init)),

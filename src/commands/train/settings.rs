@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::Input;
 use crate::backend::{Gemm, Wanted};
 use crate::checkpoint::When;
 use crate::data::{Augment, Length, Steps};
@@ -133,6 +134,8 @@ pub struct Settings {
     pub normalize: bool,
     /// How images are changed each time they are trained on.
     pub augment: Augment,
+    /// How samples become batches.
+    pub input: Input,
     /// What becomes of a step that is not finite.
     pub on_nan: OnNan,
     /// Whether methods are chosen by measurement.

@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use crate::comm::{Comm, agree};
+use crate::data::file_names;
 use crate::data::rows::{About, Block, MOST_FEATURES, SetFolder, write_together};
 use crate::{Error, Result};
 use features::{HASHING, Numeric, Tokens};
@@ -254,7 +255,7 @@ fn write(
 ) -> Result<Report> {
     let about = About {
         features: encoding.features(),
-        provenance: provenance(&import.inputs),
+        provenance: format!("text: {}", file_names(&import.inputs)),
         encoding: encoding.text(),
         best_loss: None,
     };
@@ -289,18 +290,6 @@ fn write(
         bytes: 0,
         seconds: 0.0,
     })
-}
-
-/// Where rows come from, in words; the folders of files are nobody's business.
-fn provenance(inputs: &[PathBuf]) -> String {
-    let name = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        name.to_string_lossy().into_owned()
-    };
-    format!(
-        "text: {}",
-        inputs.iter().map(name).collect::<Vec<_>>().join(", ")
-    )
 }
 
 #[cfg(test)]

@@ -28,6 +28,14 @@ pub struct Series {
     pub dashed: bool,
 }
 
+impl Series {
+    /// Its colour, and whether it is in dashes.
+    fn class(&self) -> String {
+        let dashes = if self.dashed { " dashed" } else { "" };
+        format!("{}{dashes}", colour(self.colour))
+    }
+}
+
 /// Several curves.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -47,8 +55,13 @@ pub struct Lines {
 
 impl Lines {
     /// Draws it; nothing if there is no point.
-    pub fn draw(mut self) -> Option<Plot> {
-        for one in &mut self.series {
+    pub fn draw(self) -> Option<Plot> {
+        self.draw_over(Vec::new())
+    }
+
+    /// Draws it over clouds of points, which are not joined; nothing if there is no curve.
+    pub fn draw_over(mut self, mut clouds: Vec<Series>) -> Option<Plot> {
+        for one in self.series.iter_mut().chain(&mut clouds) {
             (one.points).retain(|(x, y)| x.is_finite() && y.is_finite());
         }
         self.series.retain(|one| !one.points.is_empty());
@@ -56,12 +69,17 @@ impl Lines {
             return None;
         }
         let mut drawing = Drawing::default();
-        let items: Vec<(String, String)> = (self.series.iter())
-            .map(|one| (colour(one.colour), one.name.clone()))
+        let items: Vec<(String, String)> = (clouds.iter().chain(&self.series))
+            .map(|one| (one.class(), one.name.clone()))
             .collect();
         let top = 8.0 + drawing.legend((LEFT, 4.0), RIGHT - LEFT, &items);
         let bottom = top + TALL;
-        let all = || self.series.iter().flat_map(|one| &one.points);
+        let all = || {
+            clouds
+                .iter()
+                .chain(&self.series)
+                .flat_map(|one| &one.points)
+        };
         let x = Scale::of(all().map(|point| point.0), (LEFT, RIGHT), false);
         let zero = self.from_zero.then_some(0.0);
         let values = all().map(|point| point.1).chain(zero);
@@ -80,16 +98,16 @@ impl Lines {
             unit => format!("{} · y in {unit}", self.x),
         };
         drawing.text("label", (RIGHT, bottom + 33.0), "end", &below);
+        let place = |&(a, b): &(f64, f64)| (x.at(a), y.at(b));
+        let fill = |one: &Series| format!("fill {}", colour(one.colour));
+        for one in &clouds {
+            (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
+        }
         for one in &self.series {
-            let dashes = if one.dashed { " dashed" } else { "" };
-            let (class, place) = (colour(one.colour), |&(a, b): &(f64, f64)| {
-                (x.at(a), y.at(b))
-            });
             let drawn = thinned(&one.points);
-            drawing.path(&format!("curve {class}{dashes}"), drawn.iter().map(place));
+            drawing.path(&format!("curve {}", one.class()), drawn.iter().map(place));
             if one.points.len() <= MARKED {
-                (one.points.iter())
-                    .for_each(|point| drawing.dot(&format!("fill {class}"), place(point)));
+                (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
             }
         }
         let series: Vec<_> = (self.series.iter())

@@ -84,7 +84,8 @@ impl Drawing {
         ));
     }
 
-    /// Names of things beside their colours, in rows from (x, y) on that are `width` wide; gives the height of all.
+    /// Names of things beside their colours, in rows from (x, y) on that are `width` wide; gives the height of all. What is drawn in
+    /// dashes, as the second class says, has two.
     pub(super) fn legend(
         &mut self,
         (x, y): (f64, f64),
@@ -98,7 +99,14 @@ impl Drawing {
                 (left, row) = (0.0, row + 1.0);
             }
             let at = (x + left, y + 18.0 * row);
-            self.rect(&format!("fill {class}"), at, (10.0, 10.0), "");
+            let (class, parts) = match class.strip_suffix(" dashed") {
+                Some(class) => (class, &[(0.0, 4.0), (6.0, 4.0)][..]),
+                None => (class.as_str(), &[(0.0, 10.0)][..]),
+            };
+            for (right, wide) in parts {
+                let at = (at.0 + right, at.1);
+                self.rect(&format!("fill {class}"), at, (*wide, 10.0), "");
+            }
             self.text("key", (at.0 + 15.0, at.1 + 9.0), "start", name);
             left += wide;
         }

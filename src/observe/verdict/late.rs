@@ -97,8 +97,7 @@ impl Against {
             Cause::Compute => (
                 "slow in compute",
                 format!("{} in compute", seconds(self.parts[1])),
-                "look at what else runs on its host, at its clock and its cooling; `phalanx doctor` compares ranks; or take \
-                 `--exchange one-sided`, where nobody waits",
+                "look at what else runs on its host, at its clock and its cooling; `phalanx doctor` compares ranks",
             ),
             Cause::Cores => (
                 "has no core for itself",
@@ -149,7 +148,9 @@ fn together(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
         percent(lost / (size * facts.seconds).max(1e-9))
     );
     let share = format!("{} of all waiting", percent(share));
-    Some((lost, one.finding(cause, &share, &figures)))
+    let mut finding = one.finding(cause, &share, &figures);
+    finding.advice += "; or take `--exchange one-sided`, where nobody waits";
+    Some((lost, finding))
 }
 
 /// A rank that took far longer than others for its own steps, with the share of updates that it missed.
@@ -161,7 +162,9 @@ fn apart(facts: &Facts, one: &Against) -> Option<(f64, Finding)> {
         _ => (one.own, one.typical_own),
     };
     let few = facts.ranks.iter().any(|rank| rank.steps < STEPS);
-    if few || one.busy < one.typical || mine < TIMES * others {
+    let more = (mine - others).min(one.busy - one.typical);
+    let little = more * (rank.steps as f64) < WORTH * facts.seconds;
+    if few || little || mine < TIMES * others {
         return None;
     }
     let missed = 1.0 / size - rank.share;

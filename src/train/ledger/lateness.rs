@@ -1,5 +1,7 @@
 //! What came of the steps that ranks told each other of.
 
+use serde::{Deserialize, Serialize};
+
 use super::FIELDS;
 
 /// Steps of a block: a rank is slow in one if it is in the middle of its steps, whatever happened in a few.
@@ -10,7 +12,7 @@ const LEAST: usize = 8;
 const SLOW: f64 = 1.15;
 
 /// One rank among others.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Late {
     /// Steps that were told of.
     pub steps: u64,
@@ -27,7 +29,7 @@ pub struct Late {
 }
 
 /// All ranks.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Lateness(Vec<Late>);
 
 impl Lateness {

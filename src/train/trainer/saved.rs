@@ -7,7 +7,7 @@ use crate::checkpoint::{Checkpoint, Snapshot};
 use crate::comm::Comm;
 use crate::data::Piece;
 use crate::exchange::{Conduct, Exchange};
-use crate::train::{Noise, Times};
+use crate::train::{Noise, Sums, Times};
 use crate::{Error, Result};
 
 /// In checkpoints: the state of a rank's model, or of each shard's.
@@ -32,6 +32,8 @@ struct Note {
     updates: u64,
     skipped: u64,
     conduct: Conduct,
+    #[serde(default)]
+    ledger: Sums,
 }
 
 impl Trainer {
@@ -71,6 +73,7 @@ impl Trainer {
             updates: self.mover.taken(),
             skipped: self.skipped,
             conduct: self.conduct_of(exchange),
+            ledger: self.ledger.sums().clone(),
         };
         to.note = serde_json::to_string(&note).expect("plain values");
         Ok(())
@@ -92,6 +95,7 @@ impl Trainer {
         self.skipped = mine.skipped;
         if parts == comm.size() {
             self.past = mine.conduct;
+            self.ledger.go_on(mine.ledger);
             return Ok(());
         }
         // Other ranks than now: what they have seen is still seen once, by those that there are.

@@ -1,6 +1,9 @@
 //! Data sets of images: HDF5 files that anybody may have written.
 
+use image::{ImageFormat, RgbImage};
+use phalanx::comm::threads_of_one_rank;
 use phalanx::data::describe::describe;
+use phalanx::data::photos::{Pack, Records, pack};
 use phalanx::data::synthetic::{Amount, Kind, make};
 use phalanx::data::{Dataset, Scaling, Shape};
 
@@ -26,7 +29,30 @@ fn seeds(place: &Place) -> Vec<Vec<u8>> {
     let mut all = vec![place.get("seed.h5")];
     let names = ["contiguous.h5", "chunked.h5", "floats.h5", "big_endian.h5"];
     all.extend(names.map(fixture));
+    all.push(encoded(place));
     all
+}
+
+/// A set that holds two photos as JPEG files.
+fn encoded(place: &Place) -> Vec<u8> {
+    for i in 0..2 {
+        let image = RgbImage::from_pixel(8, 6, image::Rgb([90 * i, 50, 7]));
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        let written = image.write_to(&mut bytes, ImageFormat::Jpeg);
+        written.expect("memory takes it");
+        place.put(&format!("photos/{i}/x.jpg"), bytes.get_ref());
+    }
+    let asked = Pack {
+        records: Records::Jpeg,
+        force: true,
+        ..Pack::new(
+            place.path("photos"),
+            place.path("packed"),
+            Shape { c: 3, h: 4, w: 4 },
+        )
+    };
+    pack(&threads_of_one_rank(1)[0], &asked).expect("two photos");
+    place.get("packed/shard-00000.h5")
 }
 
 fn run(place: &Place, input: &[u8]) {

@@ -5,11 +5,13 @@ mod checkpoint;
 mod cifar;
 mod command_line;
 mod description;
+mod examples;
 mod idx;
 mod images;
 mod matrix;
 mod model;
 mod operand;
+mod photo;
 mod rank_folder;
 mod record;
 mod rows;
@@ -45,6 +47,8 @@ pub const TARGETS: &[Target] = &[
     rank_folder::TARGET,
     idx::TARGET,
     cifar::TARGET,
+    photo::TARGET,
+    examples::TARGET,
     text::LIBSVM,
     text::CRITEO,
     text::CSV,

@@ -1,0 +1,101 @@
+//! What a study found, in pictures, and all of it on one page.
+
+use super::analysis::{ByParameter, Joint};
+use crate::observe::plot::{Lines, Plot, Series, escape};
+
+/// Points of a curve.
+const POINTS: usize = 60;
+
+/// Of each parameter its curves, and of each regression over all what is left.
+pub(super) fn all(parameters: &[ByParameter], joint: &[Joint]) -> Vec<Plot> {
+    let curves = parameters.iter().filter_map(curves);
+    curves.chain(joint.iter().filter_map(left)).collect()
+}
+
+/// Measured speeds over a parameter, and the curves for them, the best first.
+fn curves(one: &ByParameter) -> Option<Plot> {
+    let (low, high) = (one.x.iter()).fold((f64::MAX, 0.0_f64), |(low, high), &x| {
+        (low.min(x), high.max(x))
+    });
+    let at = |i: usize| low + (high - low) * i as f64 / (POINTS - 1) as f64;
+    let measured = Series {
+        name: "measured".into(),
+        points: one.x.iter().copied().zip(one.y.iter().copied()).collect(),
+        colour: 7,
+        dashed: false,
+    };
+    let curve = |(number, curve): (usize, &crate::study::Curve)| Series {
+        name: format!(
+            "{} (AIC +{:.0})",
+            curve.shape.name(),
+            one.described.behind(curve)
+        ),
+        points: (0..POINTS).map(at).map(|x| (x, curve.at(x))).collect(),
+        colour: number,
+        dashed: number > 0,
+    };
+    let (kind, factor) = (one.kind.name(), one.factor.name());
+    let lines = Lines {
+        name: format!("{kind}-by-{factor}"),
+        title: format!("{kind}: speed by {factor}"),
+        x: factor.into(),
+        unit: "multiples of the mean where nothing else differs".into(),
+        series: one.described.curves.iter().enumerate().map(curve).collect(),
+        from_zero: false,
+    };
+    lines.draw_over(vec![measured])
+}
+
+/// What a regression over all parameters leaves, over what it says.
+fn left(one: &Joint) -> Option<Plot> {
+    let fitted = &one.fitted;
+    let points: Vec<(f64, f64)> = (fitted.values.iter().copied())
+        .zip(fitted.residuals.iter().copied())
+        .collect();
+    let ends = (points.iter()).fold((f64::MAX, f64::MIN), |(low, high), point| {
+        (point.0.min(low), point.0.max(high))
+    });
+    let of = match one.logarithmic {
+        true => "ln(images/s)",
+        false => "images/s",
+    };
+    let zero = Series {
+        name: format!("R² {:.3}", fitted.r_squared()),
+        points: vec![(ends.0, 0.0), (ends.1, 0.0)],
+        colour: 0,
+        dashed: true,
+    };
+    let residuals = Series {
+        name: "residuals".into(),
+        points,
+        colour: 7,
+        dashed: false,
+    };
+    let scale = if one.logarithmic { "log" } else { "linear" };
+    let lines = Lines {
+        name: format!("residuals-{}-{scale}", one.of.replace(", ", "-")),
+        title: format!("{}: residuals of {of}", one.of),
+        x: format!("fitted {of}"),
+        unit: of.into(),
+        series: vec![zero],
+        from_zero: false,
+    };
+    lines.draw_over(vec![residuals])
+}
+
+/// All of a study on one page: the tables as they are printed, and the plots.
+pub(super) fn page(tables: &[String], plots: &[Plot]) -> String {
+    let tables = tables
+        .iter()
+        .map(|table| format!("<pre>{}</pre>\n", escape(table)));
+    let plots = plots
+        .iter()
+        .map(|plot| format!("<p>{}</p>\n", plot.standalone()));
+    format!(
+        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>phalanx bench input</title>\n\
+         <style>body {{ font: 14px sans-serif; margin: 2em auto; max-width: 70em }} pre {{ overflow-x: auto }} p {{ display: inline-block; margin: 0.5em }}</style>\n\
+         <h1>phalanx bench input</h1>\n{}{}</html>\n",
+        tables.collect::<String>(),
+        plots.collect::<String>()
+    )
+}

@@ -1,0 +1,365 @@
+//! Packing photos with real ranks: the same bytes on any number of them, taken up after a kill and after a full disk.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use image::{ImageFormat, RgbImage};
+
+use crate::imports::shards;
+use crate::job::{LIMIT, csv, job};
+use crate::launch::{children, exists, phalanx, run, signal, start, wait};
+use crate::refused::{How, refused};
+
+/// Jobs by name.
+pub const JOBS: [(&str, fn()); 6] = [
+    (
+        "photos packed by 1, 2 and 4 ranks are the same bytes",
+        same_bytes,
+    ),
+    (
+        "photos that are pixels, records or files train to the same losses",
+        same_losses,
+    ),
+    ("a study of input measures and explains", study),
+    ("a killed pack is taken up where it was", killed),
+    ("a pack goes on when a full disk has room again", full_disk),
+    ("photos that cannot be packed are refused", bad),
+];
+
+/// So many photos in three classes, each of `side` by `side` pixels.
+fn photos(folder: &Path, count: u32, side: u32) {
+    for i in 0..count {
+        let class = folder.join(["apple", "fig", "pear"][i as usize % 3]);
+        fs::create_dir_all(&class).unwrap();
+        let image = RgbImage::from_fn(side + i % 3, side, |x, y| {
+            let stripe = if (x / 3 + i) % 3 == i % 3 { 200 } else { 40 };
+            image::Rgb([stripe, (y * 255 / side) as u8, (i * 37) as u8])
+        });
+        let (ending, format) = match i % 5 {
+            0 => ("png", ImageFormat::Png),
+            1 => ("webp", ImageFormat::WebP),
+            _ => ("jpg", ImageFormat::Jpeg),
+        };
+        image
+            .save_with_format(class.join(format!("{i:04}.{ending}")), format)
+            .unwrap();
+    }
+}
+
+fn same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 50, 24);
+    fs::write(path.join("photos/fig/cut.jpg"), [0xff, 0xd8, 0xff]).unwrap();
+    fs::write(path.join("photos/fig/notes.txt"), "no photo").unwrap();
+    for records in ["pixels", "jpeg"] {
+        let mut sets = Vec::new();
+        for ranks in [1, 2, 4] {
+            let out = format!("{records}-{ranks}");
+            let words = format!(
+                "data pack photos {out} --shape 3x12x16 --records {records} --bad skip --shard-size 6KiB"
+            );
+            let output = job(ranks, path, &words);
+            for fact in [
+                "50 of 3×12×16",
+                "1 photos that cannot be read",
+                "1 files that are no photos",
+                "left out: fig/cut.jpg: is no whole JPEG",
+            ] {
+                assert_eq!(output.matches(fact).count(), 1, "{ranks} ranks: {output}");
+            }
+            sets.push(shards(&path.join(out)));
+        }
+        assert!(sets[0].len() > 3, "{:?}", sets[0].keys());
+        assert!(sets[0] == sets[1] && sets[0] == sets[2], "the bytes differ");
+    }
+}
+
+fn same_losses() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("all"), 60, 24);
+    // JPEG files only: others would be compressed for one of the two.
+    for entry in ["apple", "fig", "pear"] {
+        fs::create_dir_all(path.join("photos").join(entry)).unwrap();
+        for (name, bytes) in shards(&path.join("all").join(entry)) {
+            if name.ends_with(".jpg") {
+                fs::write(path.join("photos").join(entry).join(name), bytes).unwrap();
+            }
+        }
+    }
+    for records in ["pixels", "jpeg"] {
+        let pack = format!("data pack photos {records} --shape 3x16x16 --records {records}");
+        job(2, path, &pack);
+    }
+    let train = |name: &str, words: &str| {
+        let train = format!(
+            "train softmax {words} --normalize --epochs 3 --batch 5 --seed 7 --augment flip,crop --out run-{name}"
+        );
+        let output = job(2, path, &train);
+        assert!(output.contains("waited for data"), "{output}");
+        let rows = csv(path.join(format!("run-{name}")).join("metrics.csv"));
+        let names = ["step", "loss", "test_loss", "test_accuracy"];
+        let row = |row: &BTreeMap<String, String>| {
+            let value = |name: &&str| row.get(*name).cloned().unwrap_or_default();
+            names.iter().map(value).collect::<Vec<String>>()
+        };
+        (rows.iter().map(row).collect::<Vec<_>>(), output)
+    };
+    let (pixels, output) = train("pixels", "pixels --test pixels --cache node");
+    assert!(pixels.len() > 3, "{pixels:?}");
+    assert!(
+        output.contains("pixels, mapped, which need no --cache"),
+        "{output}"
+    );
+    let (jpeg, _) = train("jpeg", "jpeg --test photos --shape 3x16x16");
+    assert_eq!(pixels, jpeg);
+    for cache in ["none", "memory", "node"] {
+        let words = format!("photos --test jpeg --shape 3x16x16 --cache {cache} --decoders 2");
+        let (files, output) = train(cache, &words);
+        assert!(output.contains("photos, a file at a time, decoded by 2 threads"));
+        assert_eq!(pixels, files, "cache {cache}");
+    }
+    let accuracy = |data: &str| {
+        let output = job(2, path, &format!("eval run-node {data}"));
+        let line = output.lines().find(|line| line.contains("accuracy"));
+        line.unwrap_or(&output).to_owned()
+    };
+    assert_eq!(accuracy("photos"), accuracy("pixels"));
+
+    job(
+        2,
+        path,
+        "data pack photos mixed --shape 3x16x16 --shuffle 5 --shard-size 4KiB",
+    );
+    let (mixed, output) = train("mixed", "mixed --test pixels --shuffle shards --buffer 8");
+    assert!(
+        output.contains("shard by shard through 8 samples"),
+        "{output}"
+    );
+    assert!(mixed.len() == pixels.len() && mixed != pixels);
+}
+
+fn killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 600, 150);
+    let words = "--shape 3x64x64 --shard-size 1MiB --partitions 60";
+    job(2, path, &format!("data pack photos whole {words}"));
+    for records in ["pixels"] {
+        let again = format!("data pack photos again {words} --records {records}");
+        let mut command = phalanx(3, path);
+        command.args(again.split_whitespace());
+        let child = start(command);
+        let notes = path.join(".again.packing/notes");
+        let begun = Instant::now();
+        while fs::read_dir(&notes).map_or(0, Iterator::count) < 6 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "packing begins");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        let ranks = children(child.id());
+        signal("KILL", ranks[1]);
+        let ended = wait(child, Duration::from_secs(20));
+        assert!(ended.code.is_some_and(|code| code != 0), "{}", ended.output);
+        assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
+        assert!(!path.join("again").exists(), "nothing half-done is seen");
+        let output = job(2, path, &again);
+        assert!(
+            output.contains("photos by a job before this one"),
+            "{output}"
+        );
+        assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
+        assert!(!path.join(".again.packing").exists());
+    }
+}
+
+fn full_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 90, 40);
+    let words = "--shape 3x40x40 --shard-size 64KiB --partitions 30";
+    job(2, path, &format!("data pack photos whole {words}"));
+    let disk = path.join("disk");
+    fs::create_dir(&disk).unwrap();
+    let mount = |words: &str| {
+        let mut command = Command::new("mount");
+        command.args(words.split_whitespace()).arg(&disk);
+        command.status().is_ok_and(|status| status.success())
+    };
+    let mounted = mount("-t tmpfs -o size=300k none");
+    let pack = format!("data pack photos disk/again {words}");
+    let ended = if mounted {
+        let mut command = phalanx(2, path);
+        command.args(pack.split_whitespace());
+        run(command, LIMIT)
+    } else {
+        // Without the right to mount: no file may be longer than a few blocks.
+        let program = env!("CARGO_BIN_EXE_phalanx");
+        let line = format!("trap '' XFSZ; ulimit -f 40; exec {program} {pack}");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).current_dir(path);
+        run(shell, LIMIT)
+    };
+    assert_eq!(ended.code, Some(1), "{}", ended.output);
+    let said = ["No space left on device", "File too large"];
+    assert!(
+        said.iter().any(|words| ended.output.contains(words)),
+        "{}",
+        ended.output
+    );
+    assert!(!disk.join("again").exists(), "nothing half-done is seen");
+    if mounted {
+        assert!(mount("-o remount,size=64m"));
+    }
+    job(2, path, &pack);
+    let got = shards(&disk.join("again"));
+    if mounted {
+        assert!(
+            Command::new("umount")
+                .arg(&disk)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+    assert_eq!(got, shards(&path.join("whole")));
+}
+
+fn study() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 40, 24);
+    let words = "bench input photos --shape 3x16x16 --kinds files,jpeg,pixels,copy --batch 2,4,8 --batches 1,2 --samples 20,40 --ranks 1,2 --repeats 2 --work . --out found";
+    let output = job(2, path, words);
+    for fact in [
+        "files: read again, cache none → node",
+        "pixels: 1 → 2 ranks",
+        "jpeg by batch: n ",
+        "saturating",
+        "ln(images/s) of files, jpeg, pixels",
+        "written to found",
+    ] {
+        assert_eq!(output.matches(fact).count().min(1), 1, "{fact}: {output}");
+    }
+    let rows = csv(path.join("found/measurements.csv"));
+    // Ranks, batch, batches, samples, repetition, repeats; caches and cold for those that have them.
+    assert_eq!(rows.len(), 2 * 3 * 2 * 2 * 2 * 2 * (2 * 3 * 2 + 2 + 1));
+    let good =
+        |row: &BTreeMap<String, String>| row["images_per_s"].parse::<f64>().is_ok_and(|x| x > 0.0);
+    assert!(rows.iter().all(good));
+    assert!(csv(path.join("found/regressions.csv")).len() > 50);
+    let left = fs::read_dir(path).unwrap().count();
+    assert_eq!(left, 2, "only the photos and what was found are there");
+    refused(
+        path,
+        How::Plain,
+        &[
+            (
+                "bench input photos --out found",
+                1,
+                &["found exists already"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --samples 41",
+                2,
+                &["there are 40 photos"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --ranks 2",
+                2,
+                &["start this under mpirun -n 2"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --batch 64",
+                2,
+                &["more than the 13 of the smallest"],
+            ),
+        ],
+    );
+}
+
+fn bad() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 6, 20);
+    fs::create_dir_all(path.join("empty/class")).unwrap();
+    fs::write(path.join("twice.csv"), "fig/0001.webp,1\nfig/0001.webp,2\n").unwrap();
+    fs::write(path.join("a.txt"), "text").unwrap();
+    photos(&path.join("cut"), 6, 20);
+    fs::write(path.join("cut/fig/a.jpg"), [0xff, 0xd8, 0xff]).unwrap();
+    photos(&path.join("other"), 6, 20);
+    fs::rename(path.join("other/fig"), path.join("other/plum")).unwrap();
+    for how in [How::Plain, How::Ranks(3)] {
+        refused(
+            path,
+            how,
+            &[
+                ("data pack none set", 1, &["cannot read folder none"]),
+                ("data pack empty set", 1, &["empty: holds no photos"]),
+                (
+                    "data pack photos set --labels twice.csv",
+                    1,
+                    &["twice.csv, line 2: names fig/0001.webp, as line 1 does"],
+                ),
+                (
+                    "data pack photos set --pattern {class}.jpg",
+                    1,
+                    &["does not fit the pattern"],
+                ),
+                (
+                    "data pack photos set --like a.txt",
+                    1,
+                    &["is not an HDF5 file"],
+                ),
+                ("data pack photos a.txt", 1, &["a.txt exists already"]),
+                (
+                    "data pack photos set --shape 2x8x8",
+                    2,
+                    &["1 channel (grey) or 3"],
+                ),
+                (
+                    "data pack photos set --quality 80",
+                    2,
+                    &["give --records jpeg too"],
+                ),
+                (
+                    "train softmax photos --shape 2x8x8",
+                    1,
+                    &["expected 1 or 3 channels", "got 2×8×8"],
+                ),
+                (
+                    "train softmax photos",
+                    1,
+                    &["is a folder without .h5 files", "trained on with --shape"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --shuffle shards",
+                    2,
+                    &["--shuffle shards is for sets in shards"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --buffer 5",
+                    2,
+                    &["--buffer is for --shuffle shards"],
+                ),
+                (
+                    "train softmax photos --shape 3x8x8 --test other --batch 1 --out never",
+                    1,
+                    &["is of class plum", "does not have"],
+                ),
+            ],
+        );
+    }
+    // Found when it is trained on, by the rank that does.
+    let mut command = phalanx(2, path);
+    let words = "train softmax cut --shape 3x8x8 --batch 1 --out never";
+    command.args(words.split_whitespace());
+    let ended = run(command, LIMIT);
+    assert_eq!(ended.code, Some(1), "{}", ended.output);
+    for fact in ["cut/fig/a.jpg", "is no whole JPEG", "--bad skip"] {
+        assert!(ended.output.contains(fact), "{}", ended.output);
+    }
+}
