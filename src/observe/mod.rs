@@ -13,7 +13,7 @@ mod voice;
 
 pub use plot::{Plot, Series};
 pub use progress::Progress;
-pub use report::{Run, Sheet, page, plots};
+pub use report::{Run, Section, Sheet, gallery, grid, page, plots, shell};
 pub use table::table;
 pub use verdict::{Cause, Facts, Finding, Link, Memory, Moved, verdict};
 pub use voice::{Voice, emit, mention, say};

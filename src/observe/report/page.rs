@@ -5,10 +5,8 @@ use super::super::plot::{Plot, escape};
 use super::figures::{curves, labels, resources, shares, staleness, waiting};
 use super::run::Run;
 use super::sheet::Sheet;
+use super::shell::{Section, gallery, grid, missing, shell};
 use super::{compare, run};
-
-const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
 
 /// Rows of a table that a page holds; of more, one in so many is shown.
 const ROWS: usize = 2000;
@@ -20,37 +18,41 @@ pub fn page(runs: &[Run]) -> String {
         1 => names[0].clone(),
         n => format!("{n} runs: {}", names.join(", ")),
     };
-    let title = escape(&title);
-    let mut body = format!(
-        "<a class=\"skip\" href=\"#main\">Skip to the report</a>\
-         <header><p class=\"kicker\">phalanx report</p><h1>{title}</h1>{}</header>{}<main id=\"main\">",
-        subtitle(runs),
-        navigation(runs)
-    );
-    body += &section("verdict", "What limited it", &verdicts(runs, &names));
-    body += &match runs {
-        [run] => section("summary", "Summary", &tiles(run)),
-        runs => section("summary", "Comparison", &compare::figures(runs)),
+    let second = match runs {
+        [run] => ("Summary", "Summary", tiles(run)),
+        runs => ("Comparison", "Comparison", compare::figures(runs)),
     };
-    body += &section(
-        "curves",
-        "Curves",
-        &plots(&curves(runs), "metrics.csv has no rows yet"),
-    );
-    body += &section("ranks", "Ranks", &by_run(runs, &names, ranks));
-    body += &section("resources", "Resources", &by_run(runs, &names, used));
-    body += &section("timeline", "Timeline", &by_run(runs, &names, timeline));
-    body += &section("settings", "Settings", &compare::settings(runs));
-    body += &section("data", "Data", &by_run(runs, &names, data));
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
-         <meta name=\"color-scheme\" content=\"light dark\"><title>{title} – phalanx</title>\
-         <style>{STYLE}</style></head><body>{body}</main>\
-         <footer>Written by phalanx {}. Every figure is from the run folder's files; nothing is loaded from elsewhere.</footer>\
-         <script>{SCRIPT}</script></body></html>\n",
-        env!("CARGO_PKG_VERSION")
-    )
+    let drawn = gallery(&curves(runs), "metrics.csv has no rows yet");
+    let sections = [
+        (
+            "verdict",
+            ("Verdict", "What limited it", verdicts(runs, &names)),
+        ),
+        ("summary", second),
+        ("curves", ("Curves", "Curves", drawn)),
+        ("ranks", ("Ranks", "Ranks", by_run(runs, &names, ranks))),
+        (
+            "resources",
+            ("Resources", "Resources", by_run(runs, &names, used)),
+        ),
+        (
+            "timeline",
+            ("Timeline", "Timeline", by_run(runs, &names, timeline)),
+        ),
+        (
+            "settings",
+            ("Settings", "Settings", compare::settings(runs)),
+        ),
+        ("data", ("Data", "Data", by_run(runs, &names, data))),
+    ];
+    let sections = sections.map(|(id, (name, title, body))| Section {
+        id,
+        name,
+        title,
+        body,
+    });
+    let source = "Every figure is from the run folder's files.";
+    shell("phalanx report", &title, &subtitle(runs), &sections, source)
 }
 
 /// What was trained, in a line.
@@ -74,32 +76,6 @@ fn subtitle(runs: &[Run]) -> String {
     format!("<p class=\"sub\">{}.{ended}</p>", escape(&words))
 }
 
-fn navigation(runs: &[Run]) -> String {
-    let second = if runs.len() == 1 {
-        "Summary"
-    } else {
-        "Comparison"
-    };
-    let links = [
-        ("verdict", "Verdict"),
-        ("summary", second),
-        ("curves", "Curves"),
-        ("ranks", "Ranks"),
-        ("resources", "Resources"),
-        ("timeline", "Timeline"),
-        ("settings", "Settings"),
-        ("data", "Data"),
-    ];
-    let links = links.map(|(id, name)| format!("<a href=\"#{id}\">{name}</a>"));
-    format!("<nav aria-label=\"Sections\">{}</nav>", links.concat())
-}
-
-fn section(id: &str, title: &str, body: &str) -> String {
-    format!(
-        "<section id=\"{id}\" aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{title}</h2>{body}</section>"
-    )
-}
-
 /// What `part` says of each run, under its name where there are several.
 fn by_run(runs: &[Run], names: &[String], part: fn(&Run) -> String) -> String {
     match runs {
@@ -117,20 +93,6 @@ fn by_run(runs: &[Run], names: &[String], part: fn(&Run) -> String) -> String {
             format!("<div class=\"runs\">{}</div>", each.collect::<String>())
         }
     }
-}
-
-fn plots(all: &[Plot], none: &str) -> String {
-    match all.is_empty() {
-        true => missing(none),
-        false => {
-            let figures: String = all.iter().map(Plot::inline).collect();
-            format!("<div class=\"plots\">{figures}</div>")
-        }
-    }
-}
-
-fn missing(why: &str) -> String {
-    format!("<p class=\"missing\">{}</p>", escape(why))
 }
 
 fn verdicts(runs: &[Run], names: &[String]) -> String {
@@ -258,7 +220,7 @@ fn ranks(run: &Run) -> String {
     if run.ranks.rows.is_empty() {
         return missing("There is no ranks.csv: it is written when a run ends.");
     }
-    plots(&drawn, "") + &details("Every rank's row of ranks.csv", &run.ranks)
+    gallery(&drawn, "") + &details("Every rank's row of ranks.csv", &run.ranks)
 }
 
 fn used(run: &Run) -> String {
@@ -267,7 +229,7 @@ fn used(run: &Run) -> String {
             "No resources were sampled: there is no rank-…/resources.csv in the run folder.",
         ),
         false => {
-            let mut body = plots(&resources(run, ""), "resources.csv has no numbers");
+            let mut body = gallery(&resources(run, ""), "resources.csv has no numbers");
             if run.resources.len() > 16 {
                 body += &missing("The first 16 ranks are shown.");
             }
@@ -316,19 +278,10 @@ fn details(title: &str, sheet: &Sheet) -> String {
         1 => String::new(),
         every => format!("<p class=\"note\">One row in {every} is shown; the file has all.</p>"),
     };
-    let cells = |tag: &str, row: &[String]| -> String {
-        row.iter()
-            .map(|cell| format!("<{tag}>{}</{tag}>", escape(cell)))
-            .collect()
-    };
     let rows = sheet.rows.iter().step_by(every);
-    let rows: String = rows
-        .map(|row| format!("<tr>{}</tr>", cells("td", row)))
-        .collect();
     format!(
-        "<details><summary>{}</summary>{note}<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><table class=\"figures\"><thead><tr>{}</tr></thead><tbody>{rows}</tbody></table></div></details>",
+        "<details><summary>{}</summary>{note}{}</details>",
         escape(title),
-        escape(title),
-        cells("th", &sheet.columns)
+        grid(title, &sheet.columns, rows)
     )
 }

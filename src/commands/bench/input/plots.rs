@@ -2,6 +2,7 @@
 
 use super::analysis::{ByParameter, Joint};
 use crate::observe::plot::{Lines, Plot, Series, escape};
+use crate::observe::{Section, gallery, shell};
 
 /// Points of a curve.
 const POINTS: usize = 60;
@@ -83,19 +84,37 @@ fn left(one: &Joint) -> Option<Plot> {
     lines.draw_over(vec![residuals])
 }
 
-/// All of a study on one page: the tables as they are printed, and the plots.
+/// All of a study on one page: the plots, and the tables as they are printed.
 pub(super) fn page(tables: &[String], plots: &[Plot]) -> String {
-    let tables = tables
-        .iter()
-        .map(|table| format!("<pre>{}</pre>\n", escape(table)));
-    let plots = plots
-        .iter()
-        .map(|plot| format!("<p>{}</p>\n", plot.standalone()));
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>phalanx bench input</title>\n\
-         <style>body {{ font: 14px sans-serif; margin: 2em auto; max-width: 70em }} pre {{ overflow-x: auto }} p {{ display: inline-block; margin: 0.5em }}</style>\n\
-         <h1>phalanx bench input</h1>\n{}{}</html>\n",
-        tables.collect::<String>(),
-        plots.collect::<String>()
+    let tables: String = (tables.iter())
+        .map(|table| {
+            format!(
+                "<pre class=\"scroll\" tabindex=\"0\">{}</pre>",
+                escape(table)
+            )
+        })
+        .collect();
+    let sections = [
+        (
+            "plots",
+            "Plots",
+            gallery(plots, "There is nothing to draw."),
+        ),
+        ("tables", "Tables", tables),
+    ];
+    let sections = sections.map(|(id, title, body)| Section {
+        id,
+        name: title,
+        title,
+        body,
+    });
+    let below = "<p class=\"sub\">Photos into batches: images a second by parameter, and what describes them best.</p>";
+    let source = "Every figure is from measurements.csv beside it.";
+    shell(
+        "phalanx bench input",
+        "How fast photos become batches",
+        below,
+        &sections,
+        source,
     )
 }
