@@ -39,6 +39,17 @@ pub fn check() -> Result<()> {
     }
 }
 
+/// Asks another process of ours to stop, as this one was asked.
+pub fn pass_on(child: &std::process::Child) {
+    let number = i32::try_from(child.id()).ok();
+    let Some(pid) = number.and_then(rustix::process::Pid::from_raw) else {
+        return;
+    };
+    if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
+        log::warn!("process {} cannot be asked to stop: {error}", child.id());
+    }
+}
+
 /// The first signal that came since `heed`; 0 if none did.
 static HEARD: AtomicI32 = AtomicI32::new(0);
 

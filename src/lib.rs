@@ -41,6 +41,8 @@
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
 //! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
+//! | [`sweep`] | studies: many runs of one file, their tables and plots | `strsim` |
+//! | [`tune`] | which configuration to try next, from a model of all trials | |
 //!
 //! [`tfrecord`] reads and writes TensorFlow's records (the door to `crc32c`), [`files`] writes so that nobody sees half of a file (the
 //! door to `rustix`), [`rng`] makes random numbers from keys, [`error`] says what went wrong and what to do, [`interrupt`] turns Ctrl-C
@@ -81,6 +83,7 @@ pub mod optim;
 pub mod rng;
 pub mod sparse;
 pub mod study;
+pub mod sweep;
 pub mod tfrecord;
 pub mod train;
 pub mod tune;

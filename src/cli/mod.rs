@@ -21,6 +21,7 @@ mod predict;
 mod replay;
 mod sparse;
 mod survive;
+mod sweep;
 mod text;
 mod top;
 mod trace;
@@ -73,6 +74,7 @@ enum Typed {
     Model(model::ModelCommand),
     Report(page::Report),
     Plot(page::Plot),
+    Sweep(sweep::Sweep),
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
@@ -135,6 +137,10 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
+        Typed::Sweep(_) if !start.alone() => Err(Error::Usage(
+            "`phalanx sweep` starts its ranks itself: start it without mpirun".into(),
+        )),
+        Typed::Sweep(typed) => Ok(Command::Sweep(typed.resolve())),
         Typed::Report(_) | Typed::Plot(_) if !start.alone() => Err(Error::Usage(
             "`phalanx report` and `phalanx plot` work in one process: start them without mpirun".into(),
         )),

@@ -23,6 +23,12 @@ pub struct Library {
 }
 
 impl Library {
+    /// What the library is called; it need not have started.
+    pub fn called() -> String {
+        let text = mpi::environment::library_version().unwrap_or_default();
+        name_and_version(&text).0
+    }
+
     /// Asks MPI, which must have started.
     pub fn ask() -> Self {
         let text = mpi::environment::library_version().unwrap_or_default();

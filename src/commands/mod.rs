@@ -17,6 +17,7 @@ mod report;
 mod resume;
 mod rows;
 pub mod sparse;
+pub mod sweep;
 pub mod top;
 pub mod trace;
 pub mod train;
@@ -64,6 +65,8 @@ pub enum Command {
     Report(page::Settings),
     /// `phalanx plot`.
     Plot(page::PlotSettings),
+    /// `phalanx sweep`.
+    Sweep(sweep::Settings),
 }
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
@@ -93,6 +96,10 @@ pub fn main() -> ExitCode {
         Command::Top(settings) => top::run(&settings),
         Command::Report(settings) => page::run(&settings),
         Command::Plot(settings) => page::plot(&settings),
+        Command::Sweep(settings) => {
+            interrupt::listen();
+            sweep::run(&settings)
+        }
         Command::Replay(settings) => {
             one_blas_thread();
             replay::run(&settings)

@@ -4,12 +4,17 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
+use super::Record;
 use crate::{Error, Result};
 
-/// All figures of the run at `folder`: numbers of `result.toml` or of `printed.json`, by their paths with points between; sums
-/// over ranks of `ranks.csv`; and of all `resources.csv` the mean and the largest.
-pub fn figures(folder: &Path) -> Result<BTreeMap<String, f64>> {
-    let mut found = BTreeMap::new();
+/// All figures of a run: numbers of `result.toml` in its folder or of what it printed, by their paths with points between;
+/// of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; and as `wall_seconds` what it
+/// took from its start to its end.
+pub fn figures(record: &Record, folder: &Path) -> Result<BTreeMap<String, f64>> {
+    let mut found = BTreeMap::from([("wall_seconds".to_owned(), record.seconds)]);
+    if let Some(printed) = &record.printed {
+        flatten("", printed, &mut found);
+    }
     let read = |name: &str| {
         let path = folder.join(name);
         match path.exists() {
@@ -30,15 +35,10 @@ pub fn figures(folder: &Path) -> Result<BTreeMap<String, f64>> {
         let value = serde_json::to_value(table).map_err(|error| damaged("result.toml", &error))?;
         flatten("", &value, &mut found);
     }
-    if let Some(text) = read("printed.json")? {
-        let value: serde_json::Value =
-            serde_json::from_str(&text).map_err(|error| damaged("printed.json", &error))?;
-        flatten("", &value, &mut found);
-    }
     if let Some(text) = read("ranks.csv")? {
-        for (name, values) in columns(&text) {
-            found.insert(format!("ranks.{name}"), values.iter().sum());
-        }
+        columns(&text)
+            .into_iter()
+            .for_each(|(name, values)| sum_up(&format!("ranks.{name}"), &values, &mut found));
     }
     let mut all: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for rank in 0.. {
@@ -51,12 +51,22 @@ pub fn figures(folder: &Path) -> Result<BTreeMap<String, f64>> {
         }
     }
     for (name, values) in all {
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let most = values.iter().copied().fold(f64::MIN, f64::max);
-        found.insert(format!("resources.{name}.mean"), mean);
-        found.insert(format!("resources.{name}.max"), most);
+        sum_up(&format!("resources.{name}"), &values, &mut found);
     }
     Ok(found)
+}
+
+fn sum_up(name: &str, values: &[f64], to: &mut BTreeMap<String, f64>) {
+    let sum: f64 = values.iter().sum();
+    let least = values.iter().copied().fold(f64::MAX, f64::min);
+    let most = values.iter().copied().fold(f64::MIN, f64::max);
+    let figures = [
+        ("sum", sum),
+        ("mean", sum / values.len() as f64),
+        ("min", least),
+        ("max", most),
+    ];
+    to.extend(figures.map(|(what, figure)| (format!("{name}.{what}"), figure)));
 }
 
 fn flatten(before: &str, value: &serde_json::Value, to: &mut BTreeMap<String, f64>) {
@@ -121,15 +131,31 @@ mod tests {
             "seconds,cpu_percent,gpu_percent\n1,90,\n2,100,\n",
         );
         put("rank-00001/resources.csv", "seconds,cpu_percent\n1,50\n");
-        let found = figures(folder.path()).unwrap();
+        let record = Record {
+            words: Vec::new(),
+            ranks: 2,
+            failed: None,
+            seconds: 7.5,
+            printed: None,
+        };
+        let found = figures(&record, folder.path()).unwrap();
         assert_eq!(found["seconds"], 2.5);
+        assert_eq!(found["wall_seconds"], 7.5);
         assert_eq!(found["test.auc"], 0.9);
-        assert_eq!(found["ranks.steps"], 22.0);
+        assert_eq!(found["ranks.steps.sum"], 22.0);
         assert_eq!(found["resources.cpu_percent.mean"], 80.0);
         assert_eq!(found["resources.cpu_percent.max"], 100.0);
         assert!(!found.contains_key("device") && !found.contains_key("resources.gpu_percent.mean"));
         put("result.toml", "seconds = = 2");
-        let error = figures(folder.path()).unwrap_err().to_string();
+        let error = figures(&record, folder.path()).unwrap_err().to_string();
         assert!(error.contains("result.toml"), "{error}");
+        // What commands print that have no folder.
+        let printed = serde_json::json!({"trace": 1.5, "by": [{"rank": 0, "tiles": 3}]});
+        let record = Record {
+            printed: Some(printed),
+            ..record
+        };
+        let found = figures(&record, &folder.path().join("none")).unwrap();
+        assert_eq!([found["trace"], found["by.0.tiles"]], [1.5, 3.0]);
     }
 }

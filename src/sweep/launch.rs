@@ -1,23 +1,20 @@
-//! Starting the runs of a study, one after the other, each in a folder of its own.
+//! Starting the runs of a study, each in a folder of its own, and what became of them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::Run;
 use crate::{Error, Result, files, interrupt};
 
-/// What says that a run failed, in its folder.
-const FAILED: &str = "failed.toml";
-/// All that a run printed.
-const LOG: &str = "log.txt";
-/// What commands print that have no run folder of their own.
-const PRINTED: &str = "printed.json";
 /// Lines of the log that tell why a run failed.
 const LINES: usize = 12;
+/// Time between two looks at a process.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// How runs are started.
 #[derive(Clone, Debug)]
@@ -26,17 +23,23 @@ pub struct Launcher {
     pub program: PathBuf,
     /// What starts ranks, with its words; `-n RANKS` follows.
     pub mpirun: Vec<String>,
+    /// The folder of the study, in which everything runs.
+    pub folder: PathBuf,
 }
 
 /// What became of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub enum State {
-    /// It was not run yet.
-    Open,
-    /// It has a result.
-    Done,
-    /// It failed.
-    Failed(Failure),
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Record {
+    /// The words that it was started with.
+    pub words: Vec<String>,
+    /// Its ranks.
+    pub ranks: usize,
+    /// How it ended, where that was no good.
+    pub failed: Option<Failure>,
+    /// Seconds from its start to its end, those of starting ranks and reading data too.
+    pub seconds: f64,
+    /// What a command printed that has no run folder.
+    pub printed: Option<serde_json::Value>,
 }
 
 /// How a run failed.
@@ -48,87 +51,165 @@ pub struct Failure {
     pub said: String,
 }
 
-/// What became of the run in `folder`.
-pub fn state(folder: &Path) -> Result<State> {
-    if folder.join("result.toml").exists() || folder.join(PRINTED).exists() {
-        return Ok(State::Done);
-    }
-    let failed = folder.join(FAILED);
-    match failed.exists() {
-        false => Ok(State::Open),
-        true => {
-            let text = files::read_text(&failed)?;
-            let failure = toml::from_str(&text).map_err(|error| {
-                let hint = "remove the file to have the run again";
-                Error::file(&failed, error.to_string(), hint)
-            })?;
-            Ok(State::Failed(failure))
-        }
-    }
-}
-
 impl Launcher {
-    /// Runs `run` into `folder`, where what is left of a try before is replaced; gives how it ended and its seconds.
-    pub fn launch(&self, run: &Run, folder: &Path) -> Result<(State, f64)> {
-        fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-        let failed = folder.join(FAILED);
-        if failed.exists() {
-            fs::remove_file(&failed).map_err(Error::io("remove", &failed))?;
-        }
-        let log = folder.join(LOG);
-        let output = File::create(&log).map_err(Error::io("create", &log))?;
-        let mut command = self.command(run.ranks);
-        command.args(&run.words).stdin(Stdio::null());
-        command.stderr(output.try_clone().map_err(Error::io("write", &log))?);
-        if run.trains() {
-            // What was begun and killed is continued; a folder with nothing but a log is none of another's.
-            command.arg("--out").arg(folder).arg("--continue");
-        } else {
-            command.arg("--json");
-        }
-        command.stdout(output);
-        let begun = Instant::now();
-        let status = command.status().map_err(|error| {
-            let hint = "is it installed, and on the PATH? `phalanx doctor` tells";
-            Error::file(command.get_program().to_owned(), error.to_string(), hint)
-        })?;
-        let seconds = begun.elapsed().as_secs_f64();
-        interrupt::check()?;
-        if status.success() && !run.trains() {
-            keep_printed(folder)?;
-        }
-        if status.success() && state(folder)? == State::Done {
-            return Ok((State::Done, seconds));
-        }
-        let text = fs::read_to_string(&log).unwrap_or_default();
-        let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
-        let failure = Failure {
-            status: status.to_string(),
-            said: lines[lines.len().saturating_sub(LINES)..].join("\n"),
-        };
-        let words = toml::to_string(&failure).expect("two texts are a table");
-        files::write_text(&failed, &words)?;
-        Ok((State::Failed(failure), seconds))
+    /// The folder of a run.
+    pub fn run(&self, run: &Run) -> PathBuf {
+        self.folder.join("runs").join(&run.name)
     }
 
-    /// The program on so many ranks.
-    fn command(&self, ranks: usize) -> Command {
-        if ranks == 1 {
+    /// All that a run prints.
+    pub fn log(&self, run: &Run) -> PathBuf {
+        self.folder.join("logs").join(format!("{}.txt", run.name))
+    }
+
+    fn record_file(&self, run: &Run) -> PathBuf {
+        let name = format!("{}.json", run.name);
+        self.folder.join("records").join(name)
+    }
+
+    /// What became of a run; nothing if it has not ended, or was of other words.
+    pub fn record(&self, run: &Run) -> Result<Option<Record>> {
+        let path = self.record_file(run);
+        if !path.exists() {
+            return Ok(None);
+        }
+        let record: Record = serde_json::from_str(&files::read_text(&path)?).map_err(|error| {
+            let hint = "remove the file to have the run again";
+            Error::file(&path, error, hint)
+        })?;
+        let same = (&record.words, record.ranks) == (&run.words, run.ranks);
+        Ok(same.then_some(record))
+    }
+
+    /// Makes a run and keeps what became of it. One that was begun and did not end is continued, if it has checkpoints.
+    pub fn launch(&self, run: &Run) -> Result<Record> {
+        for path in [self.run(run), self.log(run), self.record_file(run)] {
+            let folder = path.parent().expect("all are in folders");
+            fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+        }
+        let (log, kept) = (self.log(run), self.record_file(run));
+        if kept.exists() {
+            // Of other words, or a failure: nothing of it is continued.
+            remove(&self.run(run))?;
+            fs::remove_file(&kept).map_err(Error::io("remove", &kept))?;
+        }
+        let output = File::create(&log).map_err(Error::io("create", &log))?;
+        let mut command = self.command(run);
+        command.args(&run.words);
+        match run.trains() {
+            true => command.args(["--out", &format!("runs/{}", run.name), "--continue"]),
+            false => command.arg("--json"),
+        };
+        let begun = Instant::now();
+        let status = self.finish(command, output, &log)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
+        let printed = (!run.trains()).then(|| object(&text)).flatten();
+        let told = printed.is_some() || self.run(run).join("result.toml").exists();
+        let record = Record {
+            words: run.words.clone(),
+            ranks: run.ranks,
+            failed: (!status.success() || !told).then(|| Failure {
+                status: status.to_string(),
+                said: last_lines(&text),
+            }),
+            seconds,
+            printed,
+        };
+        let text = serde_json::to_string_pretty(&record).expect("plain values");
+        files::write_text(&kept, &text)?;
+        Ok(record)
+    }
+
+    /// Does a command of the program on one rank.
+    pub fn prepare(&self, words: &[String]) -> Result<()> {
+        let log = self.folder.join("logs").join("prepare.txt");
+        let folder = log.parent().expect("it is in a folder");
+        fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+        let output = File::create(&log).map_err(Error::io("create", &log))?;
+        let mut command = Command::new(&self.program);
+        command.args(words);
+        let status = self.finish(command, output, &log)?;
+        if status.success() {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
+        let problem = format!(
+            "`phalanx {}` failed ({status})\n{}",
+            words.join(" "),
+            last_lines(&text)
+        );
+        Err(Error::file(
+            &self.folder,
+            problem,
+            "mend the study's `prepare`",
+        ))
+    }
+
+    /// The program on the ranks of a run.
+    fn command(&self, run: &Run) -> Command {
+        if run.ranks == 1 {
             return Command::new(&self.program);
         }
         let mut command = Command::new(&self.mpirun[0]);
         command.args(&self.mpirun[1..]);
-        command.args(["-n", &ranks.to_string()]).arg(&self.program);
+        if run.nodes > 1 {
+            let each = run.ranks.div_ceil(run.nodes);
+            command.args(["--map-by", &format!("ppr:{each}:node")]);
+        }
+        command.args(["-n", &run.ranks.to_string()]);
+        command.arg(&self.program);
         command
+    }
+
+    /// Waits for the end of a command, all of whose words go to `output`. A signal is passed on to it, and is an error once it has ended.
+    fn finish(&self, mut command: Command, output: File, log: &Path) -> Result<ExitStatus> {
+        let other = output.try_clone().map_err(Error::io("write", log))?;
+        command.stdin(Stdio::null()).stdout(output).stderr(other);
+        let child = command.current_dir(&self.folder).spawn();
+        let mut child = child.map_err(|error| {
+            let hint = "is it installed, and on the PATH? `phalanx doctor` tells";
+            Error::file(command.get_program(), error, hint)
+        })?;
+        wait(&mut child, log)
     }
 }
 
-/// Keeps the last object that a command printed: it is its result.
-fn keep_printed(folder: &Path) -> Result<()> {
-    let log = files::read_text(&folder.join(LOG))?;
-    let objects = log.lines().filter(|line| line.starts_with('{'));
-    match objects.last() {
-        Some(object) => files::write_text(&folder.join(PRINTED), object),
-        None => Ok(()),
+fn wait(child: &mut Child, log: &Path) -> Result<ExitStatus> {
+    let mut told = false;
+    loop {
+        let ended = child.try_wait().map_err(Error::io("wait for", log))?;
+        if let Some(status) = ended {
+            interrupt::check()?;
+            return Ok(status);
+        }
+        if !told && interrupt::check().is_err() {
+            interrupt::pass_on(child);
+            told = true;
+        }
+        thread::sleep(LOOK);
     }
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match folder.exists() {
+        true => fs::remove_dir_all(folder).map_err(Error::io("remove", folder)),
+        false => Ok(()),
+    }
+}
+
+/// The last object of what a command printed: its result.
+fn object(text: &str) -> Option<serde_json::Value> {
+    // One in a line, or one in many.
+    let lines = text.lines().rev().filter(|line| line.starts_with('{'));
+    let whole = text.find("\n{\n").map(|at| &text[at..]);
+    let texts = lines.chain(whole).chain([text]);
+    texts
+        .filter_map(|text| serde_json::from_str(text).ok())
+        .find(serde_json::Value::is_object)
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
 }

@@ -1,14 +1,19 @@
 //! Studies: many runs of the program from one file, each a configuration of a grid or a list, repeated with seeds.
 //!
 //! A [`Study`] is read from TOML and becomes a [`Plan`], which is a list of command lines that were all understood before the first
-//! one starts; a run is done when its folder says so, so that a study that was killed goes on where it was.
+//! one starts. A [`Launcher`] makes the runs and keeps a [`Record`] of each, so that a study that was killed goes on where it was. An
+//! [`Outcome`] is what all records say: tables, plots and a page.
 
 mod figures;
+mod launch;
+mod outcome;
 mod plan;
 mod study;
 mod table;
 
 pub use figures::figures;
+pub use launch::{Failure, Launcher, Record};
+pub use outcome::Outcome;
 pub use plan::{Plan, Run};
-pub use study::{Column, Study};
-pub use table::{Cell, Format, Row, Table};
+pub use study::{Column, Drawn, Study};
+pub use table::{Cell, Format, Row, Table, csv};

@@ -1,6 +1,6 @@
 //! What a study runs: one command line after the other, in an order that is drawn.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Study;
 use crate::rng::Stream;
@@ -11,47 +11,81 @@ use crate::{Error, Result, cli};
 pub struct Run {
     /// The configuration: names of options and their values, in the order of the file.
     pub at: Vec<(String, String)>,
-    /// Ranks that it is started on.
+    /// Ranks that it is started on, and the nodes that they are spread over.
     pub ranks: usize,
+    /// See `ranks`.
+    pub nodes: usize,
     /// Its seed.
     pub seed: u64,
     /// The words behind the program's name, without those of the folder.
     pub words: Vec<String>,
-    /// Its folder in that of the study.
-    pub folder: PathBuf,
+    /// What its files are called.
+    pub name: String,
+}
+
+impl Run {
+    /// Whether it trains, and so has a folder.
+    pub fn trains(&self) -> bool {
+        self.words.first().is_some_and(|word| word == "train")
+    }
+
+    /// The configuration in words.
+    pub fn words_at(&self) -> String {
+        let pairs = self
+            .at
+            .iter()
+            .map(|(name, value)| format!("{name} {value}"));
+        pairs.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// All runs of a study.
 #[derive(Clone, Debug)]
 pub struct Plan {
+    /// What is done once before: words behind the program's name.
+    pub prepare: Vec<Vec<String>>,
     /// Configuration after configuration, each with all seeds.
     pub runs: Vec<Run>,
 }
 
+/// What stands in words for the folder with the user's data.
+const DATA: &str = "{data}";
+
 impl Plan {
-    /// Plans a study; every command line is understood before any is run.
-    pub fn new(study: &Study) -> Result<Self> {
+    /// Plans a study, with the user's data in a folder; every command line is understood before any is run.
+    pub fn new(study: &Study, data: &Path) -> Result<Self> {
         let mut all: Vec<Vec<(String, toml::Value)>> = Vec::new();
         if !study.grid.is_empty() {
             all.extend(grid(&study.grid));
         }
         all.extend(study.runs.iter().map(|run| {
             let pairs = run.iter();
-            pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
+            pairs
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect()
         }));
         let mut runs = Vec::new();
         for at in &all {
             for seed in 1..=study.repeats as u64 {
-                runs.push(planned(study, at, seed)?);
+                runs.push(planned(study, at, seed, data)?);
             }
         }
-        let mut folders: Vec<&PathBuf> = runs.iter().map(|run| &run.folder).collect();
-        folders.sort();
-        if let Some(twice) = folders.windows(2).find(|two| two[0] == two[1]) {
-            let name = twice[0].display();
-            return Err(Error::Usage(format!("the study has {name} twice")));
+        let mut names: Vec<&String> = runs.iter().map(|run| &run.name).collect();
+        names.sort();
+        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
+            let problem = format!("the study has {} twice", twice[0]);
+            return Err(Error::Usage(problem));
         }
-        Ok(Self { runs })
+        let prepare = study.prepare.iter().map(|line| {
+            let words = split(line, data);
+            cli::command(&words)
+                .map_err(|error| Error::Usage(format!("prepare: {line}: {error}")))?;
+            Ok(words)
+        });
+        Ok(Self {
+            prepare: prepare.collect::<Result<_>>()?,
+            runs,
+        })
     }
 
     /// The order in which runs are started: drawn, so that what changes in an hour on a machine does not look like a trend.
@@ -85,78 +119,101 @@ fn grid(axes: &toml::Table) -> Vec<Vec<(String, toml::Value)>> {
     all
 }
 
-fn planned(study: &Study, at: &[(String, toml::Value)], seed: u64) -> Result<Run> {
-    let mut ranks = 1;
-    let mut words: Vec<String> = study.command.split_whitespace().map(Into::into).collect();
+/// The words of a line.
+fn split(line: &str, data: &Path) -> Vec<String> {
+    let words = line.split_whitespace();
+    words.map(|word| filled(word, data)).collect()
+}
+
+fn filled(word: &str, data: &Path) -> String {
+    word.replace(DATA, &data.display().to_string())
+}
+
+fn planned(study: &Study, at: &[(String, toml::Value)], seed: u64, data: &Path) -> Result<Run> {
+    let (mut ranks, mut nodes) = (1, 1);
+    let mut words = split(&study.command, data);
     let shared = study.settings.iter();
     let shared = shared.filter(|(name, _)| !at.iter().any(|(own, _)| own == *name));
     let own = at.iter().map(|(name, value)| (name, value));
-    for (name, value) in shared.chain(own) {
+    let all: Vec<(&String, &toml::Value)> = shared.chain(own).collect();
+    for &(name, value) in &all {
         match name.as_str() {
-            "ranks" => {
-                let number = value.as_integer().filter(|&number| number > 0);
-                let problem = || Error::Usage(format!("ranks = {value}: expected a whole number above 0"));
-                ranks = number.ok_or_else(problem)? as usize;
-            }
-            name => option(name, value, &mut words)?,
+            "ranks" => ranks = count(name, value)?,
+            "nodes" => nodes = count(name, value)?,
+            name => option(name, value, data, &mut words)?,
         }
     }
     let is_train = words.first().is_some_and(|word| word == "train");
-    if is_train {
+    if is_train && !all.iter().any(|(name, _)| *name == "seed") {
         words.extend(["--seed".into(), seed.to_string()]);
     }
     let shown = at.iter().map(|(name, value)| (name.clone(), text(value)));
     let at: Vec<(String, String)> = shown.collect();
-    cli::command(&words).map_err(|error| {
-        let names: Vec<String> = at.iter().map(|(n, v)| format!("{n} = {v}")).collect();
-        Error::Usage(format!("{}: {error}", names.join(", ")))
-    })?;
-    let folder = folder(&at, seed);
-    Ok(Run {
+    let name = name(&at, seed);
+    let run = Run {
         at,
         ranks,
+        nodes,
         seed,
         words,
-        folder,
-    })
+        name,
+    };
+    match cli::command(&run.words) {
+        Ok(_) if nodes <= ranks => Ok(run),
+        Ok(_) => Err(Error::Usage(format!(
+            "{}: {nodes} nodes for {ranks} ranks",
+            run.words_at()
+        ))),
+        Err(error) => Err(Error::Usage(format!("{}: {error}", run.words_at()))),
+    }
+}
+
+fn count(name: &str, value: &toml::Value) -> Result<usize> {
+    let number = value.as_integer().filter(|&number| number > 0);
+    let problem = || Error::Usage(format!("{name} = {value}: expected a whole number above 0"));
+    number.map(|number| number as usize).ok_or_else(problem)
 }
 
 /// Adds an option: a flag for `true`, nothing for `false`, once for each of a list.
-fn option(name: &str, value: &toml::Value, words: &mut Vec<String>) -> Result<()> {
+fn option(name: &str, value: &toml::Value, data: &Path, words: &mut Vec<String>) -> Result<()> {
     let flag = format!("--{name}");
     match value {
         toml::Value::Boolean(true) => words.push(flag),
         toml::Value::Boolean(false) => {}
         toml::Value::Array(values) => {
             for value in values {
-                words.extend([flag.clone(), text(value)]);
+                words.extend([flag.clone(), filled(&text(value), data)]);
             }
         }
         toml::Value::Table(_) => {
-            return Err(Error::Usage(format!("{name} is a table: an option has a value")));
+            return Err(Error::Usage(format!(
+                "{name} is a table: an option has a value"
+            )));
         }
-        value => words.extend([flag, text(value)]),
+        value => words.extend([flag, filled(&text(value), data)]),
     }
     Ok(())
 }
 
 /// A value as it is typed.
-fn text(value: &toml::Value) -> String {
+pub(super) fn text(value: &toml::Value) -> String {
     match value {
         toml::Value::String(text) => text.clone(),
         other => other.to_string(),
     }
 }
 
-/// A name for a folder that tells the configuration.
-fn folder(at: &[(String, String)], seed: u64) -> PathBuf {
+/// A name for files that tells the configuration.
+fn name(at: &[(String, String)], seed: u64) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let clean = |text: &str| -> String {
         let letters = text.chars().map(|c| if plain(c) { c } else { '-' });
         letters.collect()
     };
-    let parts = at.iter().map(|(name, value)| format!("{}-{}", clean(name), clean(value)));
+    let parts = at
+        .iter()
+        .map(|(name, value)| format!("{}-{}", clean(name), clean(value)));
     let mut parts: Vec<String> = parts.collect();
     parts.push(format!("seed-{seed}"));
-    Path::new("runs").join(parts.join("_"))
+    parts.join("_")
 }

@@ -24,6 +24,9 @@ pub struct Study {
     /// Runs of each configuration, with as many seeds.
     #[serde(default = "one")]
     pub repeats: usize,
+    /// Whether ranks may be more than cores: for studies of how ranks go together, not of how fast they are.
+    #[serde(default)]
+    pub oversubscribe: bool,
     /// Options that all runs have, by their long names.
     #[serde(default)]
     pub settings: toml::Table,
@@ -57,6 +60,8 @@ pub struct Column {
     /// What the figure is multiplied by.
     #[serde(default = "unit")]
     pub times: f64,
+    /// Values of the grid: the figure is divided by that of the configuration which has these, and is as this one otherwise.
+    pub against: Option<toml::Table>,
 }
 
 /// Published figures of a configuration.
@@ -93,8 +98,26 @@ pub struct Drawn {
     pub column: String,
     /// Another one, with a scale of its own on the right.
     pub second: Option<String>,
-    /// The axis that tells lines apart.
-    pub by: Option<String>,
+}
+
+/// What was likely meant by a key that is not known, from what the reader of TOML says of it.
+fn meant(problem: &str) -> String {
+    let Some(at) = problem.find("unknown field `") else {
+        return String::new();
+    };
+    let mut names = problem[at..].split('`').skip(1).step_by(2);
+    let unknown = names.next().unwrap_or_default();
+    match nearest(unknown, names) {
+        Some(name) => format!("\ndid you mean `{name}`?"),
+        None => String::new(),
+    }
+}
+
+/// The name that is most like `wrong`, if one is like it at all.
+pub(super) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let alike = |name: &str| strsim::jaro_winkler(wrong, name);
+    let best = names.max_by(|a, b| alike(a).total_cmp(&alike(b)))?;
+    (alike(best) > 0.75).then_some(best)
 }
 
 fn one() -> usize {
@@ -111,8 +134,10 @@ impl Study {
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         let hint = "studies/README.md says what a study has";
         let wrong = |problem: String| Error::file(path, problem, hint);
-        let mut study: Self =
-            toml::from_str(&text).map_err(|error| wrong(error.to_string().trim_end().into()))?;
+        let mut study: Self = toml::from_str(&text).map_err(|error| {
+            let problem = error.to_string();
+            wrong(format!("{}{}", problem.trim_end(), meant(&problem)))
+        })?;
         if full {
             study.enlarge();
         }

@@ -99,7 +99,7 @@ impl Table {
     }
 
     /// Heads and cells as people read them.
-    fn words(&self) -> (Vec<String>, Vec<Vec<String>>) {
+    pub fn words(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let mut heads = self.axes.clone();
         for (i, name) in self.columns.iter().enumerate() {
             heads.push(name.clone());
@@ -148,7 +148,6 @@ impl Table {
     }
 
     fn csv(&self) -> String {
-        let mut writer = csv::Writer::from_writer(Vec::new());
         let mut heads = self.axes.clone();
         for name in &self.columns {
             let parts = ["", " low", " high", " published"];
@@ -170,11 +169,7 @@ impl Table {
             cells.extend([row.runs.0.to_string(), row.runs.1.to_string()]);
             cells
         });
-        for cells in std::iter::once(heads).chain(rows) {
-            writer.write_record(cells).expect("memory takes it");
-        }
-        let bytes = writer.into_inner().expect("memory takes it");
-        String::from_utf8(bytes).expect("cells are text")
+        csv(&heads, &rows.collect::<Vec<_>>())
     }
 
     fn latex(&self) -> String {
@@ -190,6 +185,16 @@ impl Table {
             line(&heads)
         )
     }
+}
+
+/// Heads and rows as a file of values with commas between.
+pub fn csv(heads: &[String], rows: &[Vec<String>]) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    for cells in std::iter::once(heads).chain(rows.iter().map(Vec::as_slice)) {
+        writer.write_record(cells).expect("memory takes it");
+    }
+    let bytes = writer.into_inner().expect("memory takes it");
+    String::from_utf8(bytes).expect("cells are text")
 }
 
 /// A cell as people read it: the middle, and in brackets the interval.

@@ -60,16 +60,37 @@ impl Lines {
     }
 
     /// Draws it over clouds of points, which are not joined; nothing if there is no curve.
-    pub fn draw_over(mut self, mut clouds: Vec<Series>) -> Option<Plot> {
-        for one in self.series.iter_mut().chain(&mut clouds) {
+    pub fn draw_over(self, clouds: Vec<Series>) -> Option<Plot> {
+        self.draw_all(clouds, None)
+    }
+
+    /// Draws it together with curves of another unit, whose axis is on the right; nothing if there is no curve of the first.
+    pub fn draw_beside(self, unit: &str, series: Vec<Series>) -> Option<Plot> {
+        self.draw_all(Vec::new(), Some((unit, series)))
+    }
+
+    fn draw_all(
+        mut self,
+        mut clouds: Vec<Series>,
+        mut beside: Option<(&str, Vec<Series>)>,
+    ) -> Option<Plot> {
+        let others = beside.iter_mut().flat_map(|(_, series)| series);
+        for one in self.series.iter_mut().chain(&mut clouds).chain(others) {
             (one.points).retain(|(x, y)| x.is_finite() && y.is_finite());
         }
         self.series.retain(|one| !one.points.is_empty());
         if self.series.is_empty() {
             return None;
         }
+        let (unit, mut others) = beside.unwrap_or_default();
+        others.retain(|one| !one.points.is_empty());
+        let right = if others.is_empty() {
+            RIGHT
+        } else {
+            RIGHT - 40.0
+        };
         let mut drawing = Drawing::default();
-        let items: Vec<(String, String)> = (clouds.iter().chain(&self.series))
+        let items: Vec<(String, String)> = (clouds.iter().chain(&self.series).chain(&others))
             .map(|one| (one.class(), one.name.clone()))
             .collect();
         let top = 8.0 + drawing.legend((LEFT, 4.0), RIGHT - LEFT, &items);
@@ -80,25 +101,45 @@ impl Lines {
                 .chain(&self.series)
                 .flat_map(|one| &one.points)
         };
-        let x = Scale::of(all().map(|point| point.0), (LEFT, RIGHT), false);
+        let across = all().chain(others.iter().flat_map(|one| &one.points));
+        let x = Scale::of(across.map(|point| point.0), (LEFT, right), false);
         let zero = self.from_zero.then_some(0.0);
         let values = all().map(|point| point.1).chain(zero);
         let y = Scale::of(values, (bottom, top), !self.from_zero).rounded(5);
         for (value, name) in y.ticks(5) {
             let at = y.at(value);
-            drawing.line("grid", (LEFT, at), (RIGHT, at));
+            drawing.line("grid", (LEFT, at), (right, at));
             drawing.text("tick", (LEFT - 6.0, at + 4.0), "end", &name);
+        }
+        let values = others.iter().flat_map(|one| &one.points);
+        let second = Scale::of(
+            values.map(|point| point.1).chain(zero),
+            (bottom, top),
+            false,
+        );
+        let second = second.rounded(5);
+        if !others.is_empty() {
+            for (value, name) in second.ticks(5) {
+                drawing.text(
+                    "tick",
+                    (right + 6.0, second.at(value) + 4.0),
+                    "start",
+                    &name,
+                );
+            }
         }
         for (value, name) in x.ticks(6) {
             drawing.text("tick", (x.at(value), bottom + 16.0), "middle", &name);
         }
-        drawing.line("axis", (LEFT, bottom), (RIGHT, bottom));
-        let below = match self.unit.as_str() {
-            "" => self.x.clone(),
-            unit => format!("{} · y in {unit}", self.x),
+        drawing.line("axis", (LEFT, bottom), (right, bottom));
+        let below = match (self.unit.as_str(), others.is_empty()) {
+            ("", true) => self.x.clone(),
+            (left, true) => format!("{} · y in {left}", self.x),
+            (left, false) => format!("{} · left {left}, right {unit}", self.x),
         };
         drawing.text("label", (RIGHT, bottom + 33.0), "end", &below);
         let place = |&(a, b): &(f64, f64)| (x.at(a), y.at(b));
+        let aside = |&(a, b): &(f64, f64)| (x.at(a), second.at(b));
         let fill = |one: &Series| format!("fill {}", colour(one.colour));
         for one in &clouds {
             (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
@@ -110,14 +151,21 @@ impl Lines {
                 (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
             }
         }
-        let series: Vec<_> = (self.series.iter())
+        for one in &others {
+            drawing.path(
+                &format!("curve {}", one.class()),
+                one.points.iter().map(aside),
+            );
+            (one.points.iter()).for_each(|point| drawing.dot(&fill(one), aside(point)));
+        }
+        let series: Vec<_> = (self.series.iter().chain(&others))
             .map(|one| json!({"name": one.name, "points": thinned(&one.points)}))
             .collect();
         let (low, high) = x.ends();
         let data = json!({"x": self.x, "unit": self.unit, "series": series,
-            "box": [LEFT, top, RIGHT, bottom], "ends": [low, high]});
+            "box": [LEFT, top, right, bottom], "ends": [low, high]});
         Some(Plot {
-            about: self.about(y.is_log()),
+            about: self.about(&others, y.is_log()),
             name: self.name,
             title: self.title,
             size: (WIDTH, bottom + 40.0),
@@ -126,7 +174,7 @@ impl Lines {
         })
     }
 
-    fn about(&self, log: bool) -> String {
+    fn about(&self, others: &[Series], log: bool) -> String {
         let curve = |one: &Series| {
             let (first, last) = (one.points[0], one.points[one.points.len() - 1]);
             let write = |value: f64| short(value, value.abs().max(1e-9) / 1e3);
@@ -140,7 +188,7 @@ impl Lines {
                 short(last.0, 1.0)
             )
         };
-        let words: Vec<String> = self.series.iter().map(curve).collect();
+        let words: Vec<String> = self.series.iter().chain(others).map(curve).collect();
         let scale = if log {
             " The y axis is logarithmic."
         } else {

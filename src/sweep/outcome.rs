@@ -1,0 +1,369 @@
+//! What a study found: its table, its plots, and all of it on a page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::study::nearest;
+use super::{Cell, Column, Drawn, Failure, Launcher, Plan, Row, Run, Study, Table, figures};
+use crate::Result;
+use crate::observe::plot::{Bar, Bars, Lines, Plot, Series, escape};
+use crate::observe::{Section, gallery, grid, shell};
+
+/// What the records of all runs say.
+pub struct Outcome<'a> {
+    study: &'a Study,
+    /// Every run with its figures, if it has ended well.
+    runs: Vec<(&'a Run, State)>,
+    /// The table.
+    pub table: Table,
+}
+
+enum State {
+    Open,
+    Done(BTreeMap<String, f64>),
+    Failed(Failure),
+}
+
+impl<'a> Outcome<'a> {
+    /// Reads what there is of a study.
+    pub fn read(study: &'a Study, plan: &'a Plan, launcher: &Launcher) -> Result<Self> {
+        let state = |run: &Run| {
+            Ok(match launcher.record(run)? {
+                None => State::Open,
+                Some(record) => match record.failed {
+                    Some(failure) => State::Failed(failure),
+                    None => State::Done(figures(&record, &launcher.run(run))?),
+                },
+            })
+        };
+        let runs = plan.runs.iter().map(|run| Ok((run, state(run)?)));
+        let runs: Vec<(&Run, State)> = runs.collect::<Result<_>>()?;
+        let table = table(study, &runs);
+        Ok(Self { study, runs, table })
+    }
+
+    /// Runs that have not ended.
+    pub fn open(&self) -> usize {
+        let open = self
+            .runs
+            .iter()
+            .filter(|(_, state)| matches!(state, State::Open));
+        open.count()
+    }
+
+    /// Runs that failed, and how.
+    pub fn failures(&self) -> Vec<(&Run, &Failure)> {
+        let failed = self.runs.iter().filter_map(|(run, state)| match state {
+            State::Failed(failure) => Some((*run, failure)),
+            _ => None,
+        });
+        failed.collect()
+    }
+
+    /// Columns whose figure no run has that ended, with what might have been meant.
+    pub fn unknown(&self) -> Vec<String> {
+        let done: Vec<&BTreeMap<String, f64>> = self.done().collect();
+        if done.is_empty() {
+            return Vec::new();
+        }
+        let lacks = |column: &&Column| !done.iter().any(|run| run.contains_key(&column.figure));
+        let names: BTreeSet<&str> = done
+            .iter()
+            .flat_map(|run| run.keys().map(String::as_str))
+            .collect();
+        let told = |column: &Column| {
+            let like = nearest(&column.figure, names.iter().copied());
+            let like = like.map(|name| format!(": did you mean `{name}`?"));
+            format!(
+                "no run has the figure `{}` of the column `{}`{}",
+                column.figure,
+                column.name,
+                like.unwrap_or_else(|| "; runs.csv has all that there are".into())
+            )
+        };
+        self.study.columns.iter().filter(lacks).map(told).collect()
+    }
+
+    fn done(&self) -> impl Iterator<Item = &BTreeMap<String, f64>> {
+        self.runs.iter().filter_map(|(_, state)| match state {
+            State::Done(figures) => Some(figures),
+            _ => None,
+        })
+    }
+
+    /// Heads and rows of all runs with all their figures.
+    pub fn all_runs(&self) -> (Vec<String>, Vec<Vec<String>>) {
+        let names: BTreeSet<&String> = self.done().flat_map(BTreeMap::keys).collect();
+        let mut heads = vec!["run".to_owned()];
+        heads.extend(self.table.axes.iter().cloned());
+        heads.extend(["seed", "ranks", "state"].map(Into::into));
+        heads.extend(names.iter().map(|name| name.to_string()));
+        let row = |(run, state): &(&Run, State)| {
+            let value = |axis: &String| {
+                let found = run.at.iter().find(|(name, _)| name == axis);
+                found.map_or(String::new(), |(_, value)| value.clone())
+            };
+            let mut cells = vec![run.name.clone()];
+            cells.extend(self.table.axes.iter().map(value));
+            let word = match state {
+                State::Open => "open",
+                State::Done(_) => "done",
+                State::Failed(_) => "failed",
+            };
+            cells.extend([run.seed.to_string(), run.ranks.to_string(), word.into()]);
+            cells.extend(names.iter().map(|name| match state {
+                State::Done(figures) => figures.get(*name).map_or(String::new(), f64::to_string),
+                _ => String::new(),
+            }));
+            cells
+        };
+        (heads, self.runs.iter().map(row).collect())
+    }
+
+    /// What the study wants to be drawn.
+    pub fn plots(&self) -> Vec<Plot> {
+        let drawn = self.study.plots.iter().enumerate();
+        drawn.filter_map(|(i, drawn)| self.draw(i, drawn)).collect()
+    }
+
+    fn draw(&self, number: usize, drawn: &Drawn) -> Option<Plot> {
+        let table = &self.table;
+        let over = table.axes.iter().position(|axis| *axis == drawn.over)?;
+        let column = table
+            .columns
+            .iter()
+            .position(|name| *name == drawn.column)?;
+        let name = format!("{}-{}", number + 1, plain(&drawn.column));
+        let title = match &drawn.second {
+            Some(second) => format!("{} and {second} over {}", drawn.column, drawn.over),
+            None => format!("{} over {}", drawn.column, drawn.over),
+        };
+        let numbers = table.rows.iter().map(|row| row.at[over].parse::<f64>());
+        if numbers.clone().any(|number| number.is_err()) {
+            let bar = |row: &Row| {
+                Some(Bar {
+                    name: row.at.join(" "),
+                    parts: vec![row.cells[column].as_ref()?.median],
+                })
+            };
+            let bars = Bars {
+                name,
+                title,
+                keys: vec![("s0".into(), drawn.column.clone())],
+                unit: drawn.column.clone(),
+                bars: table.rows.iter().filter_map(bar).collect(),
+            };
+            return bars.draw();
+        }
+        let lines = Lines {
+            name,
+            title,
+            x: drawn.over.clone(),
+            unit: drawn.column.clone(),
+            series: self.series(over, column, 0),
+            from_zero: true,
+        };
+        let second = drawn.second.as_ref();
+        let beside = second.and_then(|name| table.columns.iter().position(|n| n == name));
+        match beside {
+            None => lines.draw(),
+            Some(beside) => {
+                let first = lines.series.len();
+                lines.draw_beside(&table.columns[beside], self.series(over, beside, first))
+            }
+        }
+    }
+
+    /// A line for each choice of the other axes, and dashed what others have published.
+    fn series(&self, over: usize, column: usize, first: usize) -> Vec<Series> {
+        let table = &self.table;
+        let mut lines: Vec<(String, Vec<&Row>)> = Vec::new();
+        for row in &table.rows {
+            let others = row.at.iter().zip(&table.axes).enumerate();
+            let others = others.filter(|(i, (_, axis))| *i != over && self.varies(axis));
+            let words: Vec<String> = others.map(|(_, (v, axis))| format!("{axis} {v}")).collect();
+            let words = words.join(", ");
+            match lines.iter_mut().find(|(name, _)| *name == words) {
+                Some((_, rows)) => rows.push(row),
+                None => lines.push((words, vec![row])),
+            }
+        }
+        let head = &table.columns[column];
+        let named = |words: &str, more: &str| match words {
+            "" => format!("{head}{more}"),
+            words => format!("{head}{more}, {words}"),
+        };
+        let x = |row: &Row| row.at[over].parse::<f64>().ok();
+        let mut all = Vec::new();
+        for (i, (words, rows)) in lines.iter().enumerate() {
+            let ours = rows
+                .iter()
+                .filter_map(|row| Some((x(row)?, row.cells[column].as_ref()?.median)));
+            let theirs = rows
+                .iter()
+                .filter_map(|row| Some((x(row)?, row.published[column]?)));
+            let both = [
+                ("", ours.collect::<Vec<_>>(), false),
+                (", published", theirs.collect(), true),
+            ];
+            for (more, mut points, dashed) in both {
+                points.sort_by(|a, b| a.0.total_cmp(&b.0));
+                if !points.is_empty() {
+                    all.push(Series {
+                        name: named(words, more),
+                        points,
+                        colour: first + i,
+                        dashed,
+                    });
+                }
+            }
+        }
+        all
+    }
+
+    /// Whether an axis has more than one value.
+    fn varies(&self, axis: &str) -> bool {
+        let at = self.table.axes.iter().position(|name| name == axis);
+        let values: BTreeSet<&String> = (self.table.rows.iter())
+            .filter_map(|row| row.at.get(at?))
+            .collect();
+        values.len() > 1
+    }
+
+    /// All of it on a page.
+    pub fn page(&self, plots: &[Plot]) -> String {
+        let (heads, rows) = self.table.words();
+        let (all_heads, all_rows) = self.all_runs();
+        let failures: String = (self.failures().iter())
+            .map(|(run, failure)| {
+                format!(
+                    "<h3>{}</h3><pre class=\"scroll\" tabindex=\"0\">{}\n{}</pre>",
+                    escape(&run.name),
+                    escape(&failure.status),
+                    escape(&failure.said)
+                )
+            })
+            .collect();
+        let failures = match failures.is_empty() {
+            true => "<p>None.</p>".to_owned(),
+            false => failures,
+        };
+        let note = "<p class=\"note\">Medians of the runs of a configuration; in brackets the interval that holds the true median in 19 of 20 such studies, as far as so few runs tell (resampled).</p>";
+        let details = format!(
+            "<details><summary>Every run with every figure</summary>{}</details>",
+            grid("Every run with every figure", &all_heads, all_rows.iter())
+        );
+        let sections = [
+            ("table", "Table", grid("Table", &heads, rows.iter()) + note),
+            (
+                "plots",
+                "Plots",
+                gallery(plots, "The study asks for none, or no run has ended."),
+            ),
+            ("failures", "Failures", failures),
+            ("runs", "Runs", details),
+        ];
+        let sections = sections.map(|(id, title, body)| Section {
+            id,
+            name: title,
+            title,
+            body,
+        });
+        let below = format!("<p class=\"sub\">{}</p>", escape(self.study.about.trim()));
+        let source = "Every figure is from the runs' folders and records.";
+        shell(
+            "phalanx sweep",
+            &self.study.title,
+            &below,
+            &sections,
+            source,
+        )
+    }
+}
+
+/// Letters that any file's name may have.
+fn plain(text: &str) -> String {
+    let letters = text.to_lowercase();
+    let letters = letters
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' });
+    let letters: String = letters.collect();
+    letters.split_whitespace().collect::<Vec<_>>().join("-")
+}
+
+fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
+    let mut axes: Vec<String> = Vec::new();
+    for (name, _) in runs.iter().flat_map(|(run, _)| &run.at) {
+        if !axes.contains(name) {
+            axes.push(name.clone());
+        }
+    }
+    let mut groups: Vec<(&Vec<(String, String)>, Vec<&State>)> = Vec::new();
+    for (run, state) in runs {
+        match groups.iter_mut().find(|(at, _)| **at == run.at) {
+            Some((_, states)) => states.push(state),
+            None => groups.push((&run.at, vec![state])),
+        }
+    }
+    let value = |at: &[(String, String)], axis: &str| {
+        let found = at.iter().find(|(name, _)| name == axis);
+        found.map_or("-".into(), |(_, value)| value.clone())
+    };
+    let values = |states: &[&State], column: &Column| -> Vec<f64> {
+        let figure = |state: &&State| match state {
+            State::Done(figures) => figures
+                .get(&column.figure)
+                .map(|figure| figure * column.times),
+            _ => None,
+        };
+        states.iter().filter_map(figure).collect()
+    };
+    let row = |(at, states): &(&Vec<(String, String)>, Vec<&State>)| {
+        let cell = |column: &Column| {
+            let mut own = values(states, column);
+            if let Some(against) = &column.against {
+                let base = groups.iter().find(|(other, _)| {
+                    axes.iter().all(|axis| {
+                        let asked = against.get(axis).map(super::plan::text);
+                        value(other, axis) == asked.unwrap_or_else(|| value(at, axis))
+                    })
+                });
+                let base = base.and_then(|(_, states)| Cell::of(&values(states, column)));
+                let by = base.map(|cell| cell.median).filter(|by| *by != 0.0)?;
+                own.iter_mut().for_each(|figure| *figure /= by);
+            }
+            Cell::of(&own)
+        };
+        let published = |column: &Column| {
+            let fits = |at_published: &toml::Table| {
+                let mut pairs = at_published.iter();
+                pairs.all(|(axis, wanted)| value(at, axis) == super::plan::text(wanted))
+            };
+            let found = study.published.iter().filter(|one| fits(&one.at));
+            found
+                .filter_map(|one| one.figures.get(&column.name))
+                .next()
+                .copied()
+        };
+        let failed = states
+            .iter()
+            .filter(|state| matches!(state, State::Failed(_)));
+        let done = states
+            .iter()
+            .filter(|state| matches!(state, State::Done(_)));
+        Row {
+            at: axes.iter().map(|axis| value(at, axis)).collect(),
+            cells: study.columns.iter().map(cell).collect(),
+            published: study.columns.iter().map(published).collect(),
+            runs: (done.count(), failed.count()),
+        }
+    };
+    Table {
+        columns: study
+            .columns
+            .iter()
+            .map(|column| column.name.clone())
+            .collect(),
+        rows: groups.iter().map(row).collect(),
+        axes: axes.clone(),
+    }
+}
