@@ -26,6 +26,7 @@ mod text;
 mod top;
 mod trace;
 mod train;
+mod tune;
 
 use std::time::Duration;
 
@@ -75,6 +76,7 @@ enum Typed {
     Report(page::Report),
     Plot(page::Plot),
     Sweep(sweep::Sweep),
+    Tune(tune::Tune),
 }
 
 /// Reads the command line; what cannot be is an error before anything has started.
@@ -137,9 +139,10 @@ fn resolve(typed: Typed, start: &Start) -> Result<Command> {
         )),
         Typed::Data(typed) => Ok(Command::Data(typed.resolve())),
         Typed::Model(typed) => typed.resolve().map(Command::Model),
-        Typed::Sweep(_) if !start.alone() => Err(Error::Usage(
-            "`phalanx sweep` starts its ranks itself: start it without mpirun".into(),
+        Typed::Sweep(_) | Typed::Tune(_) if !start.alone() => Err(Error::Usage(
+            "`phalanx sweep` and `phalanx tune` start ranks themselves: start them without mpirun".into(),
         )),
+        Typed::Tune(typed) => Ok(Command::Tune(typed.resolve())),
         Typed::Sweep(typed) => Ok(Command::Sweep(typed.resolve())),
         Typed::Report(_) | Typed::Plot(_) if !start.alone() => Err(Error::Usage(
             "`phalanx report` and `phalanx plot` work in one process: start them without mpirun".into(),

@@ -17,10 +17,12 @@ mod report;
 mod resume;
 mod rows;
 pub mod sparse;
+mod study;
 pub mod sweep;
 pub mod top;
 pub mod trace;
 pub mod train;
+pub mod tune;
 
 use std::io::Write;
 use std::path::Path;
@@ -67,6 +69,8 @@ pub enum Command {
     Plot(page::PlotSettings),
     /// `phalanx sweep`.
     Sweep(sweep::Settings),
+    /// `phalanx tune`.
+    Tune(tune::Settings),
 }
 
 /// The program from command line to exit code: 0 good, 1 failed, 2 bad usage, 3 a rank hangs, 4 stopped as asked.
@@ -99,6 +103,10 @@ pub fn main() -> ExitCode {
         Command::Sweep(settings) => {
             interrupt::listen();
             sweep::run(&settings)
+        }
+        Command::Tune(settings) => {
+            interrupt::listen();
+            tune::run(&settings)
         }
         Command::Replay(settings) => {
             one_blas_thread();

@@ -123,11 +123,19 @@ impl Launcher {
 
     /// Does a command of the program on one rank.
     pub fn prepare(&self, words: &[String]) -> Result<()> {
-        let log = self.folder.join("logs").join("prepare.txt");
+        self.must(Command::new(&self.program), words, "prepare")
+    }
+
+    /// Does a command of the program on the ranks of a run that has been made.
+    pub fn go_on(&self, run: &Run, words: &[String]) -> Result<()> {
+        self.must(self.command(run), words, "winner")
+    }
+
+    fn must(&self, mut command: Command, words: &[String], name: &str) -> Result<()> {
+        let log = self.folder.join("logs").join(format!("{name}.txt"));
         let folder = log.parent().expect("it is in a folder");
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         let output = File::create(&log).map_err(Error::io("create", &log))?;
-        let mut command = Command::new(&self.program);
         command.args(words);
         let status = self.finish(command, output, &log)?;
         if status.success() {
@@ -139,11 +147,7 @@ impl Launcher {
             words.join(" "),
             last_lines(&text)
         );
-        Err(Error::file(
-            &self.folder,
-            problem,
-            "mend the study's `prepare`",
-        ))
+        Err(Error::file(&log, problem, "it has all that was said"))
     }
 
     /// The program on the ranks of a run.

@@ -14,6 +14,6 @@ mod table;
 pub use figures::figures;
 pub use launch::{Failure, Launcher, Record};
 pub use outcome::Outcome;
-pub use plan::{Plan, Run};
-pub use study::{Column, Drawn, Study};
+pub use plan::{Plan, Run, words};
+pub use study::{Column, Drawn, Study, read_toml};
 pub use table::{Cell, Format, Row, Table, csv};

@@ -24,6 +24,52 @@ pub struct Run {
 }
 
 impl Run {
+    /// The run of a command with these settings and those of a configuration; its command line is understood, and its files are called by
+    /// the configuration.
+    pub fn new(
+        (command, settings): (&str, &toml::Table),
+        at: &[(String, toml::Value)],
+        seed: u64,
+        data: &Path,
+    ) -> Result<Self> {
+        let (mut ranks, mut nodes) = (1, 1);
+        let mut words = split(command, data);
+        let shared = settings.iter();
+        let shared = shared.filter(|(name, _)| !at.iter().any(|(own, _)| own == *name));
+        let own = at.iter().map(|(name, value)| (name, value));
+        let all: Vec<(&String, &toml::Value)> = shared.chain(own).collect();
+        for &(name, value) in &all {
+            match name.as_str() {
+                "ranks" => ranks = count(name, value)?,
+                "nodes" => nodes = count(name, value)?,
+                name => option(name, value, data, &mut words)?,
+            }
+        }
+        let is_train = words.first().is_some_and(|word| word == "train");
+        if is_train && !all.iter().any(|(name, _)| *name == "seed") {
+            words.extend(["--seed".into(), seed.to_string()]);
+        }
+        let shown = at.iter().map(|(name, value)| (name.clone(), text(value)));
+        let at: Vec<(String, String)> = shown.collect();
+        let name = name(&at, seed);
+        let run = Self {
+            at,
+            ranks,
+            nodes,
+            seed,
+            words,
+            name,
+        };
+        match cli::command(&run.words) {
+            Ok(_) if nodes <= ranks => Ok(run),
+            Ok(_) => Err(Error::Usage(format!(
+                "{}: {nodes} nodes for {ranks} ranks",
+                run.words_at()
+            ))),
+            Err(error) => Err(Error::Usage(format!("{}: {error}", run.words_at()))),
+        }
+    }
+
     /// Whether it trains, and so has a folder.
     pub fn trains(&self) -> bool {
         self.words.first().is_some_and(|word| word == "train")
@@ -67,7 +113,7 @@ impl Plan {
         let mut runs = Vec::new();
         for at in &all {
             for seed in 1..=study.repeats as u64 {
-                runs.push(planned(study, at, seed, data)?);
+                runs.push(Run::new((&study.command, &study.settings), at, seed, data)?);
             }
         }
         let mut names: Vec<&String> = runs.iter().map(|run| &run.name).collect();
@@ -76,14 +122,8 @@ impl Plan {
             let problem = format!("the study has {} twice", twice[0]);
             return Err(Error::Usage(problem));
         }
-        let prepare = study.prepare.iter().map(|line| {
-            let words = split(line, data);
-            cli::command(&words)
-                .map_err(|error| Error::Usage(format!("prepare: {line}: {error}")))?;
-            Ok(words)
-        });
         Ok(Self {
-            prepare: prepare.collect::<Result<_>>()?,
+            prepare: words(&study.prepare, data)?,
             runs,
         })
     }
@@ -119,6 +159,16 @@ fn grid(axes: &toml::Table) -> Vec<Vec<(String, toml::Value)>> {
     all
 }
 
+/// The words of commands of the program, with the user's data in a folder, if they are understood.
+pub fn words(lines: &[String], data: &Path) -> Result<Vec<Vec<String>>> {
+    let words = |line: &String| {
+        let words = split(line, data);
+        cli::command(&words).map_err(|error| Error::Usage(format!("prepare: {line}: {error}")))?;
+        Ok(words)
+    };
+    lines.iter().map(words).collect()
+}
+
 /// The words of a line.
 fn split(line: &str, data: &Path) -> Vec<String> {
     let words = line.split_whitespace();
@@ -127,45 +177,6 @@ fn split(line: &str, data: &Path) -> Vec<String> {
 
 fn filled(word: &str, data: &Path) -> String {
     word.replace(DATA, &data.display().to_string())
-}
-
-fn planned(study: &Study, at: &[(String, toml::Value)], seed: u64, data: &Path) -> Result<Run> {
-    let (mut ranks, mut nodes) = (1, 1);
-    let mut words = split(&study.command, data);
-    let shared = study.settings.iter();
-    let shared = shared.filter(|(name, _)| !at.iter().any(|(own, _)| own == *name));
-    let own = at.iter().map(|(name, value)| (name, value));
-    let all: Vec<(&String, &toml::Value)> = shared.chain(own).collect();
-    for &(name, value) in &all {
-        match name.as_str() {
-            "ranks" => ranks = count(name, value)?,
-            "nodes" => nodes = count(name, value)?,
-            name => option(name, value, data, &mut words)?,
-        }
-    }
-    let is_train = words.first().is_some_and(|word| word == "train");
-    if is_train && !all.iter().any(|(name, _)| *name == "seed") {
-        words.extend(["--seed".into(), seed.to_string()]);
-    }
-    let shown = at.iter().map(|(name, value)| (name.clone(), text(value)));
-    let at: Vec<(String, String)> = shown.collect();
-    let name = name(&at, seed);
-    let run = Run {
-        at,
-        ranks,
-        nodes,
-        seed,
-        words,
-        name,
-    };
-    match cli::command(&run.words) {
-        Ok(_) if nodes <= ranks => Ok(run),
-        Ok(_) => Err(Error::Usage(format!(
-            "{}: {nodes} nodes for {ranks} ranks",
-            run.words_at()
-        ))),
-        Err(error) => Err(Error::Usage(format!("{}: {error}", run.words_at()))),
-    }
 }
 
 fn count(name: &str, value: &toml::Value) -> Result<usize> {

@@ -100,6 +100,21 @@ pub struct Drawn {
     pub second: Option<String>,
 }
 
+const HINT: &str = "studies/README.md says what a study has";
+
+/// Reads a file that somebody wrote; what is wrong with it is told with its line, and what was likely meant.
+pub fn read_toml<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T> {
+    let text = crate::files::read_text(path)?;
+    toml::from_str(&text).map_err(|error| {
+        let problem = error.to_string();
+        Error::file(
+            path,
+            format!("{}{}", problem.trim_end(), meant(&problem)),
+            HINT,
+        )
+    })
+}
+
 /// What was likely meant by a key that is not known, from what the reader of TOML says of it.
 fn meant(problem: &str) -> String {
     let Some(at) = problem.find("unknown field `") else {
@@ -131,17 +146,13 @@ fn unit() -> f64 {
 impl Study {
     /// Reads a study; what is wrong with it is told with its line.
     pub fn read(path: &Path, full: bool) -> Result<Self> {
-        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
-        let hint = "studies/README.md says what a study has";
-        let wrong = |problem: String| Error::file(path, problem, hint);
-        let mut study: Self = toml::from_str(&text).map_err(|error| {
-            let problem = error.to_string();
-            wrong(format!("{}{}", problem.trim_end(), meant(&problem)))
-        })?;
+        let mut study: Self = read_toml(path)?;
         if full {
             study.enlarge();
         }
-        study.checked().map_err(wrong)
+        study
+            .checked()
+            .map_err(|problem| Error::file(path, problem, HINT))
     }
 
     fn enlarge(&mut self) {

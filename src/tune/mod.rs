@@ -6,14 +6,18 @@
 mod forest;
 mod gaussian;
 mod halton;
+mod replay;
 mod search;
 mod space;
+mod task;
 
 pub use forest::Forest;
 pub use gaussian::Gaussian;
 pub use halton::halton;
+pub use replay::{Recorded, Score};
 pub use search::{Model, Proposal, Search, Settings, Trial};
 pub use space::{Axis, Space, Value};
+pub use task::{Instance, Measure, Task};
 
 /// What a model expects of a configuration: a mean, and how far from it the truth may be.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -94,9 +94,40 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// How it goes.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The configuration of which most is expected, also where it would stop; nothing if all were tried.
+    pub fn go_on(&self) -> Option<usize> {
+        let open: Vec<usize> = self.open();
+        let (model, best) = (self.model()?, self.best()?);
+        let best = self.cost(&best).ln();
+        let gain = |index: usize| self.gain(index, model.believe(&self.places[index]), best);
+        open.into_iter()
+            .max_by(|&a, &b| gain(a).total_cmp(&gain(b)))
+    }
+
+    fn open(&self) -> Vec<usize> {
+        let tried = |index: &usize| self.trials.iter().any(|trial| trial.index == *index);
+        (0..self.space.len())
+            .filter(|index| !tried(index))
+            .collect()
+    }
+
+    fn cost(&self, trial: &Trial) -> f64 {
+        trial.time.unwrap_or(f64::INFINITY) * self.prices[trial.index]
+    }
+
     /// All trials so far.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
+    }
+
+    /// Forgets all trials but the first so many.
+    pub fn forget(&mut self, trials: usize) {
+        self.trials.truncate(trials);
     }
 
     /// Takes what a trial gave.
@@ -110,9 +141,10 @@ impl<'a> Search<'a> {
             let time = trial.time.unwrap_or(f64::INFINITY);
             time.is_finite() && self.settings.limit.is_none_or(|limit| time <= limit)
         };
-        let cost = |trial: &Trial| trial.time.unwrap_or(f64::INFINITY) * self.prices[trial.index];
         let trials = self.trials.iter().filter(kept);
-        trials.min_by(|a, b| cost(a).total_cmp(&cost(b))).copied()
+        trials
+            .min_by(|a, b| self.cost(a).total_cmp(&self.cost(b)))
+            .copied()
     }
 
     /// What the model expects each configuration to take: times, with a low and a high end that hold about 19 of 20.
@@ -129,9 +161,7 @@ impl<'a> Search<'a> {
     /// What to do next.
     pub fn next(&self) -> Proposal {
         let tried = |index: usize| self.trials.iter().any(|trial| trial.index == index);
-        let open: Vec<usize> = (0..self.space.len())
-            .filter(|&index| !tried(index))
-            .collect();
+        let open = self.open();
         if open.is_empty() {
             return Proposal::Stop { gain: 0.0 };
         }
@@ -147,7 +177,7 @@ impl<'a> Search<'a> {
             // Nothing has been learnt, or nothing kept to the limit: what is likeliest to keep to it comes first.
             return self.likeliest(&open).unwrap_or_else(drawn);
         };
-        let best = (best.time.unwrap_or(f64::MAX) * self.prices[best.index]).ln();
+        let best = self.cost(&best).ln();
         let gains = open.iter().map(|&index| {
             let belief = model.believe(&self.places[index]);
             (index, self.gain(index, belief, best))

@@ -2,13 +2,13 @@
 
 mod slurm;
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::comm::Library;
+use super::study::{Slots, lock, mpirun, prepare};
 use crate::observe::plot::Plot;
 use crate::observe::{Progress, mention, say, table};
-use crate::sweep::{Format, Launcher, Outcome, Plan, Run, Study};
+use crate::sweep::{Format, Launcher, Outcome, Plan, Study};
 use crate::{Error, Result, files, interrupt};
 
 /// What `phalanx sweep` is to do.
@@ -61,23 +61,29 @@ pub fn run(settings: &Settings) -> Result<()> {
         tell(&study, &plan);
         return Ok(());
     }
+    let shares = settings.oversubscribe || study.oversubscribe;
     let stem = settings.study.file_stem().unwrap_or_default();
     let out = settings.out.clone().unwrap_or_else(|| PathBuf::from(stem));
     let launcher = Launcher {
         program: std::env::current_exe().map_err(Error::io("find", "the program"))?,
-        mpirun: mpirun(settings, &study)?,
+        mpirun: mpirun(&settings.mpirun, shares)?,
         folder: absolute(&out)?,
     };
-    if !matches!(settings.way, Way::Collect) {
-        check_slots(&study, &plan, settings)?;
-        fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
+    match settings.way {
+        Way::Collect => {}
+        // A job gets what it needs.
+        Way::Slurm { .. } => fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?,
+        _ => {
+            Slots::find().check(&plan.runs, shares)?;
+            fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
+        }
     }
     match &settings.way {
         Way::Only(number) => only(&plan, *number, &launcher),
         Way::Collect => collect(&study, &plan, &launcher, &out),
         Way::Slurm { sbatch, at_once } => {
             let _lock = lock(&out)?;
-            prepare(&plan, &launcher)?;
+            prepare(&plan.prepare, &launcher)?;
             let open = to_run(&plan, &launcher, settings)?;
             slurm::submit(
                 settings,
@@ -89,7 +95,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         }
         _ => {
             let _lock = lock(&out)?;
-            prepare(&plan, &launcher)?;
+            prepare(&plan.prepare, &launcher)?;
             let open = to_run(&plan, &launcher, settings)?;
             run_all(&plan, &open, &launcher)?;
             collect(&study, &plan, &launcher, &out)
@@ -109,89 +115,6 @@ fn tell(study: &Study, plan: &Plan) {
             run.words.join(" ")
         ));
     }
-}
-
-/// The words that start ranks.
-fn mpirun(settings: &Settings, study: &Study) -> Result<Vec<String>> {
-    let mut words = settings.mpirun.clone();
-    if words.is_empty() {
-        return Err(Error::Usage("--mpirun is empty".into()));
-    }
-    let open_mpi = Library::called() == "Open MPI";
-    if (settings.oversubscribe || study.oversubscribe) && open_mpi {
-        words.push("--oversubscribe".into());
-    }
-    Ok(words)
-}
-
-/// Refuses runs that have more ranks than there are slots: mpirun would, one by one.
-fn check_slots(study: &Study, plan: &Plan, settings: &Settings) -> Result<()> {
-    let number = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-    let here = std::thread::available_parallelism().map_or(1, usize::from);
-    let (slots, what) = match (number("SLURM_NTASKS"), &settings.way) {
-        (_, Way::Slurm { .. }) => return Ok(()),
-        (Some(tasks), _) => (tasks, "this allocation"),
-        (None, _) => (here, "this machine"),
-    };
-    let nodes = number("SLURM_NNODES").unwrap_or(1);
-    let shared = settings.oversubscribe || study.oversubscribe;
-    let over = |run: &&Run| run.ranks > slots && !shared;
-    if let Some(run) = plan.runs.iter().filter(over).max_by_key(|run| run.ranks) {
-        return Err(Error::Usage(format!(
-            "{}: {} ranks, but {what} has {slots} slots; --oversubscribe lets ranks share cores, --slurm asks for as many as are needed",
-            run.words_at(),
-            run.ranks
-        )));
-    }
-    match plan.runs.iter().find(|run| run.nodes > nodes) {
-        Some(run) => Err(Error::Usage(format!(
-            "{}: {} nodes, but there are {nodes}; --slurm asks for as many as are needed",
-            run.words_at(),
-            run.nodes
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Nobody else runs the same study while it is held.
-fn lock(out: &Path) -> Result<File> {
-    let path = out.join("lock");
-    let file = File::create(&path).map_err(Error::io("create", &path))?;
-    match file.try_lock() {
-        Err(TryLockError::WouldBlock) => {
-            let hint = "wait for the other, or give another --out";
-            Err(Error::file(
-                out,
-                "is the folder of a study that is being run",
-                hint,
-            ))
-        }
-        // Not every file system has locks.
-        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
-    }
-}
-
-/// Does what was not done yet of what comes before all runs.
-fn prepare(plan: &Plan, launcher: &Launcher) -> Result<()> {
-    let path = launcher.folder.join("prepared.json");
-    let mut done: Vec<Vec<String>> = match path.exists() {
-        true => serde_json::from_str(&files::read_text(&path)?).unwrap_or_default(),
-        false => Vec::new(),
-    };
-    for words in &plan.prepare {
-        if !done.contains(words) {
-            mention(&format!("phalanx {}", words.join(" ")));
-            // What was begun and not finished is replaced.
-            let mut forced = words.clone();
-            forced.push("--force".into());
-            let takes = crate::cli::command(&forced).is_ok();
-            launcher.prepare(if takes { &forced } else { words })?;
-            done.push(words.clone());
-            let text = serde_json::to_string_pretty(&done).expect("plain values");
-            files::write_text(&path, &text)?;
-        }
-    }
-    Ok(())
 }
 
 /// The numbers of the runs that are left, in the order in which they are made.
