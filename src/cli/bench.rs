@@ -311,7 +311,7 @@ impl Bench {
             threads: typed.threads,
             device: typed.device.resolve(),
             ranks: typed.ranks,
-            exchange: typed.exchange.resolve()?,
+            exchange: typed.exchange.resolve(None)?,
             seconds: typed.seconds,
             by_layer: typed.by_layer,
             tune: !typed.no_tune,

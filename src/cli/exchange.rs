@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use super::{below_one, positive};
+use crate::commands::train::Strategy;
 use crate::exchange::{Averaging, Freedom, Kind, Placement};
 use crate::{Error, Result};
 
@@ -124,12 +125,24 @@ fn aggregate(text: &str) -> Result<(usize, usize), String> {
 }
 
 impl ExchangeArgs {
-    /// The exchange that the arguments name.
-    pub(super) fn resolve(&self) -> Result<Kind> {
+    /// The exchange that the arguments name, or that belongs to a strategy.
+    pub(super) fn resolve(&self, strategy: Option<Strategy>) -> Result<Kind> {
+        let chosen = match strategy {
+            None => (self.exchange, self.placement),
+            Some(Strategy::OneDevice | Strategy::MultiWorker) => {
+                (ExchangeArg::Auto, PlacementArg::Sharded)
+            }
+            Some(Strategy::Mirrored) => (ExchangeArg::NodeShared, PlacementArg::Sharded),
+            Some(Strategy::ParameterServer) => (ExchangeArg::OneSided, PlacementArg::Rank0),
+        };
+        self.kind(chosen)
+    }
+
+    fn kind(&self, (exchange, placement): (ExchangeArg, PlacementArg)) -> Result<Kind> {
         let usage = |problem: &str| Err(Error::Usage(problem.into()));
-        let free = self.exchange == ExchangeArg::OneSided;
+        let free = exchange == ExchangeArg::OneSided;
         let options = [
-            (self.placement == PlacementArg::Rank0, "--placement"),
+            (placement == PlacementArg::Rank0, "--placement"),
             (self.staleness.is_some(), "--staleness"),
             (self.lr_by_staleness, "--lr-by-staleness"),
             (self.racy, "--racy"),
@@ -139,18 +152,17 @@ impl ExchangeArgs {
                 "{name} needs --exchange one-sided: in the others no rank goes its own way"
             ));
         }
-        if self.overlap && self.exchange != ExchangeArg::AllReduce {
+        if self.overlap && exchange != ExchangeArg::AllReduce {
             return usage(
                 "--overlap needs --exchange all-reduce: the others send nothing while gradients are computed",
             );
         }
-        if self.racy && self.placement == PlacementArg::Rank0 {
+        if self.racy && placement == PlacementArg::Rank0 {
             return usage(
                 "--racy needs parameters that ranks have in common: leave --placement out",
             );
         }
-        if self.exchange != ExchangeArg::Auto
-            && (self.sync_every.is_some() || self.aggregate.is_some())
+        if exchange != ExchangeArg::Auto && (self.sync_every.is_some() || self.aggregate.is_some())
         {
             return usage(
                 "--sync-every and --aggregate are exchanges of their own: leave --exchange out",
@@ -165,13 +177,13 @@ impl ExchangeArgs {
                 elastic: self.elastic.map(|share| share as f32),
             }));
         }
-        Ok(match self.exchange {
+        Ok(match exchange {
             ExchangeArg::Auto => Kind::Auto,
             ExchangeArg::NodeShared => Kind::NodeShared,
             ExchangeArg::AllReduce if self.overlap => Kind::Overlapped,
             ExchangeArg::AllReduce => Kind::AllReduce,
             ExchangeArg::OneSided => Kind::OneSided(Freedom {
-                placement: match self.placement {
+                placement: match placement {
                     PlacementArg::Sharded => Placement::Sharded,
                     PlacementArg::Rank0 => Placement::Rank0,
                 },

@@ -16,7 +16,7 @@ use super::survive::SurviveArgs;
 use super::{below_one, positive, positive_real, seconds, threads};
 use crate::Result;
 use crate::commands::Command;
-use crate::commands::train::{BatchSize, Growth, Settings};
+use crate::commands::train::{BatchSize, Growth, Settings, Strategy};
 use crate::data::{Augment, Length};
 use crate::exchange::{Freedom, Kind, Placement};
 use crate::nn::Init;
@@ -110,6 +110,11 @@ pub(super) struct Train {
     /// How the ranks' gradients become one: the mean over all samples, or the sum of the ranks' means.
     #[arg(long, value_enum, default_value_t = ReduceArg::Mean)]
     reduce: ReduceArg,
+    /// A way to share training by the name that people know, in place of --exchange and --placement: a rank alone (one-device), the ranks
+    /// of one node in step (mirrored), ranks of any nodes in step (multi-worker), or each by itself with parameters on rank 0
+    /// (parameter-server). With the first three, --batch is that of all ranks together.
+    #[arg(long, value_enum, conflicts_with_all = ["exchange", "placement", "overlap", "sync_every", "aggregate"], help_heading = "Exchange")]
+    strategy: Option<StrategyArg>,
     #[command(flatten)]
     exchange: ExchangeArgs,
     #[command(flatten)]
@@ -195,6 +200,25 @@ enum InitArg {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum StrategyArg {
+    OneDevice,
+    Mirrored,
+    MultiWorker,
+    ParameterServer,
+}
+
+impl StrategyArg {
+    fn resolve(self) -> Strategy {
+        match self {
+            Self::OneDevice => Strategy::OneDevice,
+            Self::Mirrored => Strategy::Mirrored,
+            Self::MultiWorker => Strategy::MultiWorker,
+            Self::ParameterServer => Strategy::ParameterServer,
+        }
+    }
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum OnNanArg {
     Stop,
     Skip,
@@ -221,7 +245,8 @@ impl Train {
     pub(super) fn resolve(self) -> Result<Settings> {
         let endless = self.is_endless();
         self.check()?;
-        let exchange = self.exchange.resolve()?;
+        let strategy = self.strategy.map(StrategyArg::resolve);
+        let exchange = self.exchange.resolve(strategy)?;
         check_record(self.record, exchange)?;
         self.survive.check(self.record)?;
         if self.record && self.keep_best {
@@ -242,9 +267,12 @@ impl Train {
             until_loss: self.until_loss,
             early_stop: self.early_stop.map(|n| n as u64),
             keep_best: self.keep_best,
-            batch: match self.global_batch {
-                Some(batch) => BatchSize::Global(batch),
-                None => BatchSize::PerRank(self.batch.unwrap_or(100)),
+            batch: match (self.global_batch, self.batch.unwrap_or(100)) {
+                (Some(batch), _) => BatchSize::Global(batch),
+                (None, batch) if strategy.is_some_and(Strategy::splits_batch) => {
+                    BatchSize::Global(batch)
+                }
+                (None, batch) => BatchSize::PerRank(batch),
             },
             threads: self.threads,
             device: self.device.resolve(),
@@ -262,6 +290,7 @@ impl Train {
                 ReduceArg::Mean => Reduce::Mean,
                 ReduceArg::Sum => Reduce::Sum,
             },
+            strategy,
             exchange,
             shards: self.shards.resolve(exchange)?,
             record: self.record,

@@ -8,7 +8,7 @@ use super::Record;
 use crate::{Error, Result};
 
 /// All figures of a run: numbers of `result.toml` in its folder or of what it printed, by their paths with points between;
-/// of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; and as `wall_seconds` what it
+/// `seconds_per_step`; of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; and as `wall_seconds` what it
 /// took from its start to its end.
 pub fn figures(record: &Record, folder: &Path) -> Result<BTreeMap<String, f64>> {
     let mut found = BTreeMap::from([("wall_seconds".to_owned(), record.seconds)]);
@@ -34,6 +34,10 @@ pub fn figures(record: &Record, folder: &Path) -> Result<BTreeMap<String, f64>> 
             .map_err(|error| damaged("result.toml", &error))?;
         let value = serde_json::to_value(table).map_err(|error| damaged("result.toml", &error))?;
         flatten("", &value, &mut found);
+    }
+    if let (Some(seconds), Some(steps)) = (found.get("seconds"), found.get("steps")) {
+        let each = seconds / steps.max(1.0);
+        found.insert("seconds_per_step".into(), each);
     }
     if let Some(text) = read("ranks.csv")? {
         columns(&text)

@@ -1,6 +1,6 @@
 //! Starting the runs of a study, each in a folder of its own, and what became of them.
 
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -88,12 +88,12 @@ impl Launcher {
             fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         }
         let (log, kept) = (self.log(run), self.record_file(run));
+        let output = hold(&log)?;
         if kept.exists() {
             // Of other words, or a failure: nothing of it is continued.
             remove(&self.run(run))?;
             fs::remove_file(&kept).map_err(Error::io("remove", &kept))?;
         }
-        let output = File::create(&log).map_err(Error::io("create", &log))?;
         let mut command = self.command(run);
         command.args(&run.words);
         match run.trains() {
@@ -135,7 +135,7 @@ impl Launcher {
         let log = self.folder.join("logs").join(format!("{name}.txt"));
         let folder = log.parent().expect("it is in a folder");
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-        let output = File::create(&log).map_err(Error::io("create", &log))?;
+        let output = hold(&log)?;
         command.args(words);
         let status = self.finish(command, output, &log)?;
         if status.success() {
@@ -177,6 +177,27 @@ impl Launcher {
         })?;
         wait(&mut child, log)
     }
+}
+
+/// An empty file for what a command prints. It is locked as long as this process or the command has it open: a command that was left
+/// behind by one that was killed is waited for.
+fn hold(log: &Path) -> Result<File> {
+    let file = File::options().create(true).append(true).open(log);
+    let file = file.map_err(Error::io("create", log))?;
+    let mut told = false;
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if !told {
+            log::warn!(
+                "waiting for a run that was started before: {}",
+                log.display()
+            );
+            told = true;
+        }
+        interrupt::check()?;
+        thread::sleep(10 * LOOK);
+    }
+    file.set_len(0).map_err(Error::io("write", log))?;
+    Ok(file)
 }
 
 fn wait(child: &mut Child, log: &Path) -> Result<ExitStatus> {

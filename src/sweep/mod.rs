@@ -16,4 +16,4 @@ pub use launch::{Failure, Launcher, Record};
 pub use outcome::Outcome;
 pub use plan::{Plan, Run, words};
 pub use study::{Column, Drawn, Study, read_toml};
-pub use table::{Cell, Format, Row, Table, csv};
+pub use table::{Cell, Format, Row, Table, csv, short};

@@ -70,6 +70,13 @@ impl Run {
         }
     }
 
+    /// The same run, told by another configuration, by which its files are called too.
+    pub fn called(mut self, at: Vec<(String, String)>) -> Self {
+        self.name = name(&at, self.seed);
+        self.at = at;
+        self
+    }
+
     /// Whether it trains, and so has a folder.
     pub fn trains(&self) -> bool {
         self.words.first().is_some_and(|word| word == "train")

@@ -201,13 +201,15 @@ pub fn csv(heads: &[String], rows: &[Vec<String>]) -> String {
 fn shown(cell: &Cell) -> String {
     match cell.interval {
         None => short(cell.median),
+        Some((low, high)) if low == high => short(cell.median),
         Some((low, high)) => format!("{} [{}, {}]", short(cell.median), short(low), short(high)),
     }
 }
 
-/// Four digits that count.
-fn short(number: f64) -> String {
-    if number == 0.0 || !number.is_finite() {
+/// Four digits that count, or a whole number.
+pub fn short(number: f64) -> String {
+    let whole = number.fract() == 0.0 && number.abs() < 1e7;
+    if whole || !number.is_finite() {
         return number.to_string();
     }
     let digits = 3 - number.abs().log10().floor() as i32;
@@ -263,10 +265,10 @@ mod tests {
     fn a_table_is_written_for_people_programs_and_papers() {
         let table = table();
         let expected = "\
-| batch | model_file | s                    | s, published | accuracy % | runs        |
-| ----- | ---------- | -------------------- | ------------ | ---------- | ----------- |
-| 32    | a          | 2.000 [1.500, 2.500] | 12.00        | 91.25      | 3           |
-| 64    | b          | -                    | -            | -          | 0, 3 failed |
+| batch | model_file | s                | s, published | accuracy % | runs        |
+| ----- | ---------- | ---------------- | ------------ | ---------- | ----------- |
+| 32    | a          | 2 [1.500, 2.500] | 12           | 91.25      | 3           |
+| 64    | b          | -                | -            | -          | 0, 3 failed |
 ";
         assert_eq!(table.text(Format::Markdown), expected);
         let csv = table.text(Format::Csv);

@@ -184,12 +184,8 @@ impl Task {
         }
         let run = Run::new((&self.command, &settings), &self.at(space, index), 1, data)?;
         let shown = space.axes.iter().zip(space.values(index));
-        Ok(Run {
-            at: shown
-                .map(|(axis, value)| (axis.name.clone(), value.to_string()))
-                .collect(),
-            ..run
-        })
+        let shown = shown.map(|(axis, value)| (axis.name.clone(), value.to_string()));
+        Ok(run.called(shown.collect()))
     }
 }
 

@@ -39,6 +39,7 @@ mod sparse;
 mod sparse_resumed;
 mod stalled;
 mod stopped;
+mod studies;
 mod tally;
 mod tensorboard;
 
@@ -94,6 +95,7 @@ fn main() -> ExitCode {
         .chain(&devices::JOBS)
         .chain(&doctor::JOBS)
         .chain(&explained::JOBS)
+        .chain(&studies::JOBS)
         .chain(&killed::JOBS)
         .chain(&observed::JOBS)
         .chain(&tensorboard::JOBS)

@@ -18,5 +18,6 @@ mod matrices;
 mod matrix_folders;
 mod models;
 mod reference;
+mod studies;
 mod text;
 mod threads;

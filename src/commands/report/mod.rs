@@ -303,6 +303,10 @@ pub(super) fn settings_rows(
         ),
         ("run folder", folder.path().display().to_string()),
     ];
+    if let Some(strategy) = settings.strategy {
+        let exchange = rows.iter().position(|(name, _)| *name == "exchange");
+        rows.insert(exchange.unwrap_or(0), ("strategy", strategy.to_string()));
+    }
     if !settings.inject.is_empty() {
         let faults = settings.inject.iter().map(ToString::to_string);
         rows.push(("injected", faults.collect::<Vec<_>>().join(", ")));

@@ -6,6 +6,7 @@ mod plan;
 mod resume;
 mod sets;
 mod settings;
+mod strategy;
 mod tracing;
 
 pub(super) use plan::Plan;
@@ -13,6 +14,7 @@ use resume::{Choices, From};
 pub use sets::Input;
 pub(super) use sets::Sets;
 pub use settings::{BatchSize, Events, Growth, Observe, Resume, Settings};
+pub use strategy::Strategy;
 use tracing::Tracing;
 
 use std::collections::BTreeMap;
@@ -38,6 +40,9 @@ use crate::{Error, Result};
 /// Trains, writes the run folder and prints the result; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let begun = Instant::now();
+    if let Some(strategy) = settings.strategy {
+        agree(comm, strategy.check(comm))?;
+    }
     agree(comm, settings.exchange.check(comm, settings.shards))?;
     if settings.record && comm.local_size() < comm.size() {
         let problem = "--record needs all ranks on one node: between nodes updates have no order";

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::Input;
+use super::Strategy;
 use crate::backend::{Gemm, Wanted};
 use crate::checkpoint::When;
 use crate::data::{Augment, Length, Steps};
@@ -122,6 +123,8 @@ pub struct Settings {
     pub clip_norm: Option<f64>,
     /// How gradients become one.
     pub reduce: Reduce,
+    /// The strategy that was named, which has decided on the exchange.
+    pub strategy: Option<Strategy>,
     /// How ranks agree.
     pub exchange: Kind,
     /// The shards that steps are computed in, where results are not to depend on the number of ranks.

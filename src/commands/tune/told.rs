@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::observe::plot::{Lines, Plot, Series, escape};
 use crate::observe::{Section, gallery, grid, say, shell, table};
-use crate::sweep::csv;
+use crate::sweep::{csv, short};
 use crate::tune::{Search, Space, Task};
 use crate::{Result, files};
 
@@ -23,17 +23,6 @@ pub(super) struct Told {
     pub(super) seconds: f64,
     /// Whether it is the best so far.
     pub(super) best: bool,
-}
-
-/// Four digits that count.
-fn short(number: f64) -> String {
-    match number.abs() {
-        1e-3..1e6 => {
-            let digits = 3 - number.abs().log10().floor() as i32;
-            format!("{number:.*}", digits.max(0) as usize)
-        }
-        _ => format!("{number:.3e}"),
-    }
 }
 
 impl Told {
