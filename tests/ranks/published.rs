@@ -193,8 +193,9 @@ fn readme() {
     fs::hard_link(binary, path.join("target/release/phalanx"))
         .or_else(|_| fs::copy(binary, path.join("target/release/phalanx")).map(|_| ()))
         .unwrap();
-    let readme =
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    std::os::unix::fs::symlink(root.join("studies"), path.join("studies")).unwrap();
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let blocks: Vec<&str> = readme
         .split("```sh\n")
         .skip(1)
