@@ -113,7 +113,7 @@ impl Table {
             for (i, cell) in row.cells.iter().enumerate() {
                 words.push(cell.as_ref().map_or("-".into(), shown));
                 if self.is_compared(i) {
-                    words.push(row.published[i].map_or("-".into(), short));
+                    words.push(row.published[i].map_or("none".into(), short));
                 }
             }
             words.push(match row.runs {
@@ -268,7 +268,7 @@ mod tests {
 | batch | model_file | s                | s, published | accuracy % | runs        |
 | ----- | ---------- | ---------------- | ------------ | ---------- | ----------- |
 | 32    | a          | 2 [1.500, 2.500] | 12           | 91.25      | 3           |
-| 64    | b          | -                | -            | -          | 0, 3 failed |
+| 64    | b          | -                | none         | -          | 0, 3 failed |
 ";
         assert_eq!(table.text(Format::Markdown), expected);
         let csv = table.text(Format::Csv);

@@ -11,7 +11,7 @@ use crate::job::{csv, toml};
 use crate::submitted::Submitted;
 
 /// Jobs by name.
-pub const JOBS: [Check; 5] = [
+pub const JOBS: [Check; 6] = [
     (
         "slurm: train_cpu.sbatch gives the same bits by mpirun and by srun, and ends at once when it is done",
         train_cpu,
@@ -31,6 +31,10 @@ pub const JOBS: [Check; 5] = [
     (
         "slurm: scaling.sbatch measures on one node and on two",
         scaling,
+    ),
+    (
+        "slurm: a study is run as a job array, and its table is made behind it",
+        study,
     ),
 ];
 
@@ -126,6 +130,48 @@ fn sweep(cluster: &Cluster) {
     sums.sort();
     sums.dedup();
     assert_eq!(sums.len(), 4, "all four differ");
+}
+
+fn study(cluster: &Cluster) {
+    let text = r#"
+title = "Batch and ranks"
+prepare = ["data make digits own.h5 --samples 1000"]
+command = "train softmax own.h5 --exchange all-reduce --epochs 1"
+repeats = 2
+[grid]
+ranks = [1, 2]
+batch = [20, 50]
+[[columns]]
+name = "updates"
+figure = "steps"
+"#;
+    fs::write(cluster.home().join("one.toml"), text).unwrap();
+    let sweep = "target/release/phalanx sweep one.toml --out study --slurm --at-once 3";
+    let told = cluster.as_user(&[], sweep);
+    let behind = |words: &str| {
+        let rest = &told[told.find(words).unwrap() + words.len()..];
+        rest.split([',', ' ']).next().unwrap().to_owned()
+    };
+    let (array, tables) = (behind("job array "), behind("by job "));
+    Submitted::found(cluster, &array).ends("COMPLETED", LIMIT);
+    Submitted::found(cluster, &tables).ends("COMPLETED", LIMIT);
+    let rows = csv(cluster.home().join("study/table.csv"));
+    let figures = |row: &std::collections::BTreeMap<String, String>| {
+        ["ranks", "batch", "updates", "runs", "failed"]
+            .map(|name| row[name].parse::<u32>().unwrap())
+    };
+    let rows: Vec<_> = rows.iter().map(figures).collect();
+    assert_eq!(
+        rows,
+        [
+            [1, 20, 50, 2, 0],
+            [1, 50, 20, 2, 0],
+            [2, 20, 25, 2, 0],
+            [2, 50, 10, 2, 0]
+        ]
+    );
+    let again = cluster.as_user(&[], sweep);
+    assert!(again.contains("all runs have been made"), "{again}");
 }
 
 fn matmul(cluster: &Cluster) {

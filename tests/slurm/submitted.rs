@@ -16,9 +16,14 @@ impl<'a> Submitted<'a> {
     /// Submits a job by `sbatch WORDS`, with these variables.
     pub fn new(cluster: &'a Cluster, variables: &[(&str, &str)], words: &str) -> Self {
         let id = cluster.as_user(variables, &format!("sbatch --parsable {words}"));
+        Self::found(cluster, id.trim())
+    }
+
+    /// A job that something else has submitted.
+    pub fn found(cluster: &'a Cluster, id: &str) -> Self {
         Self {
             cluster,
-            id: id.trim().into(),
+            id: id.into(),
         }
     }
 
