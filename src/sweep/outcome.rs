@@ -93,23 +93,29 @@ impl<'a> Outcome<'a> {
     /// Heads and rows of all runs with all their figures.
     pub fn all_runs(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let names: BTreeSet<&String> = self.done().flat_map(BTreeMap::keys).collect();
+        let axes = &self.table.axes;
         let mut heads = vec!["run".to_owned()];
-        heads.extend(self.table.axes.iter().cloned());
-        heads.extend(["seed", "ranks", "state"].map(Into::into));
-        heads.extend(names.iter().map(|name| name.to_string()));
+        heads.extend(axes.iter().cloned());
+        heads.extend(["seed", "state"].map(Into::into));
+        // A figure that is called as an axis is another thing.
+        let head = |name: &&String| match axes.contains(name) {
+            true => format!("result.{name}"),
+            false => name.to_string(),
+        };
+        heads.extend(names.iter().map(head));
         let row = |(run, state): &(&Run, State)| {
             let value = |axis: &String| {
                 let found = run.at.iter().find(|(name, _)| name == axis);
                 found.map_or(String::new(), |(_, value)| value.clone())
             };
             let mut cells = vec![run.name.clone()];
-            cells.extend(self.table.axes.iter().map(value));
+            cells.extend(axes.iter().map(value));
             let word = match state {
                 State::Open => "open",
                 State::Done(_) => "done",
                 State::Failed(_) => "failed",
             };
-            cells.extend([run.seed.to_string(), run.ranks.to_string(), word.into()]);
+            cells.extend([run.seed.to_string(), word.into()]);
             cells.extend(names.iter().map(|name| match state {
                 State::Done(figures) => figures.get(*name).map_or(String::new(), f64::to_string),
                 _ => String::new(),
@@ -290,6 +296,9 @@ fn plain(text: &str) -> String {
     letters.split_whitespace().collect::<Vec<_>>().join("-")
 }
 
+/// A configuration with what became of its runs.
+type Group<'a> = (&'a Vec<(String, String)>, Vec<&'a State>);
+
 fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
     let mut axes: Vec<String> = Vec::new();
     for (name, _) in runs.iter().flat_map(|(run, _)| &run.at) {
@@ -297,7 +306,7 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
             axes.push(name.clone());
         }
     }
-    let mut groups: Vec<(&Vec<(String, String)>, Vec<&State>)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
     for (run, state) in runs {
         match groups.iter_mut().find(|(at, _)| **at == run.at) {
             Some((_, states)) => states.push(state),
@@ -306,7 +315,7 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
     }
     let value = |at: &[(String, String)], axis: &str| {
         let found = at.iter().find(|(name, _)| name == axis);
-        found.map_or("-".into(), |(_, value)| value.clone())
+        found.map_or("default".into(), |(_, value)| value.clone())
     };
     let values = |states: &[&State], column: &Column| -> Vec<f64> {
         let figure = |state: &&State| match state {
@@ -317,7 +326,7 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
         };
         states.iter().filter_map(figure).collect()
     };
-    let row = |(at, states): &(&Vec<(String, String)>, Vec<&State>)| {
+    let row = |(at, states): &Group| {
         let cell = |column: &Column| {
             let mut own = values(states, column);
             if let Some(against) = &column.against {
