@@ -215,7 +215,10 @@ impl Hunt<'_> {
                 figure.filter(|figure| figure.is_finite() && *figure > 0.0)
             }
         };
-        let expected = self.search.expected().map(|all| all[index]);
+        // Of what is spread at first, nothing is expected.
+        let enough = self.search.trials().len() >= self.search.settings().first;
+        let expected = self.search.expected().filter(|_| enough);
+        let expected = expected.map(|all| all[index]);
         let time = figure.map(|figure| self.task.measure.time(figure));
         self.search.learn(Trial { index, time });
         let told = Told {
