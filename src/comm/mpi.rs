@@ -19,6 +19,8 @@ use crate::{Error, Result, interrupt};
 
 /// How long a process waits that ends without MPI's end, for others to be out of MPI.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long `MPI_Finalize` may take where it may take for ever.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Elements handed to MPI in one call: its counts are C ints.
 const MOST: usize = 1 << 30;
 
@@ -82,7 +84,8 @@ impl MpiComm {
     ///
     /// MPICH before 4.2 may stay in `MPI_Finalize` for ever where several nodes speak through UCX: to close a connection
     /// it needs an answer of the other rank, which may wait for all ranks already and then gives none. There, processes
-    /// end without it.
+    /// end without it after a while; not at once, because MPICH's mpiexec kills the other ranks of a node when one has
+    /// ended so.
     pub fn finish(self, code: u8) {
         // Of processes that end so, the first may take the others along: what they have to say must be said.
         let _ = std::io::stdout().flush();
@@ -91,7 +94,14 @@ impl MpiComm {
         if self.size() > self.local_size() && may_hang_at_end(&library) {
             // The others may still be on their way out of the barrier, and would take a closed connection for a failure.
             std::thread::sleep(GRACE);
-            interrupt::leave(code);
+            let leave = move || {
+                std::thread::sleep(PATIENCE);
+                interrupt::leave(code);
+            };
+            let started = std::thread::Builder::new().spawn(leave);
+            if started.is_err() {
+                interrupt::leave(code);
+            }
         }
     }
 

@@ -108,20 +108,22 @@ pub(super) fn tell(
         ));
     }
     told.push(("written to", out.display().to_string()));
-    let summary: String = told
-        .iter()
+    let summary: String = (told.iter())
         .map(|(name, value)| {
-            let (name, value) = (escape(name), escape(value));
-            format!("<div class=\"tile\"><dt>{name}</dt><dd>{value}</dd></div>")
+            format!(
+                "<p><strong>{}</strong>: {}</p>",
+                escape(name),
+                escape(value)
+            )
         })
         .collect();
     let sections = [
+        ("summary", "Summary", summary),
         (
-            "summary",
-            "Summary",
-            format!("<dl class=\"tiles\">{summary}</dl>"),
+            "trials",
+            "Trials",
+            grid("Trials", &heads, rounded(&rows).iter()),
         ),
-        ("trials", "Trials", grid("Trials", &heads, rows.iter())),
         (
             "plots",
             "Plots",
@@ -130,7 +132,7 @@ pub(super) fn tell(
         (
             "expected",
             "Expected",
-            grid("All configurations", &all_heads, all_rows.iter()),
+            grid("All configurations", &all_heads, rounded(&all_rows).iter()),
         ),
     ];
     let sections = sections.map(|(id, title, body)| Section {
@@ -145,6 +147,16 @@ pub(super) fn tell(
     files::write_text(&out.join("report.html"), &page)?;
     say(&table(&task.title, &told));
     Ok(())
+}
+
+/// The same with as many digits as people read.
+fn rounded(rows: &[Vec<String>]) -> Vec<Vec<String>> {
+    let cell = |cell: &String| match cell.parse::<f64>() {
+        Ok(number) => short(number),
+        Err(_) => cell.clone(),
+    };
+    let row = |row: &Vec<String>| row.iter().map(cell).collect();
+    rows.iter().map(row).collect()
 }
 
 fn number(number: Option<f64>) -> String {
