@@ -8,10 +8,13 @@ use super::Record;
 use crate::{Error, Result};
 
 /// All figures of a run: numbers of `result.toml` in its folder or of what it printed, by their paths with points between;
-/// `seconds_per_step`; of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; and as `wall_seconds` what it
-/// took from its start to its end.
+/// `seconds_per_step`; of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; as `wall_seconds` what it
+/// took from its start to its end, and as `starts` how often it was started.
 pub fn figures(record: &Record, folder: &Path) -> Result<BTreeMap<String, f64>> {
-    let mut found = BTreeMap::from([("wall_seconds".to_owned(), record.seconds)]);
+    let mut found = BTreeMap::from([
+        ("wall_seconds".to_owned(), record.seconds),
+        ("starts".to_owned(), f64::from(record.starts)),
+    ]);
     if let Some(printed) = &record.printed {
         flatten("", printed, &mut found);
     }
@@ -140,6 +143,7 @@ mod tests {
             ranks: 2,
             failed: None,
             seconds: 7.5,
+            starts: 1,
             printed: None,
         };
         let found = figures(&record, folder.path()).unwrap();

@@ -13,6 +13,9 @@ use crate::{Error, Result, files, interrupt};
 
 /// Lines of the log that tell why a run failed.
 const LINES: usize = 12;
+/// The exit code of a run that has stopped with a checkpoint, and how often it is started at most.
+const STOPPED: i32 = 4;
+const STARTS: u32 = 50;
 /// Time between two looks at a process.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -38,6 +41,8 @@ pub struct Record {
     pub failed: Option<Failure>,
     /// Seconds from its start to its end, those of starting ranks and reading data too.
     pub seconds: f64,
+    /// How often it was started: again where it had stopped with a checkpoint, as --time-limit has it.
+    pub starts: u32,
     /// What a command printed that has no run folder.
     pub printed: Option<serde_json::Value>,
 }
@@ -94,14 +99,21 @@ impl Launcher {
             remove(&self.run(run))?;
             fs::remove_file(&kept).map_err(Error::io("remove", &kept))?;
         }
-        let mut command = self.command(run);
-        command.args(&run.words);
-        match run.trains() {
-            true => command.args(["--out", &format!("runs/{}", run.name), "--continue"]),
-            false => command.arg("--json"),
-        };
         let begun = Instant::now();
-        let status = self.finish(command, output, &log)?;
+        let mut starts = 0;
+        let status = loop {
+            let mut command = self.command(run);
+            command.args(&run.words);
+            match run.trains() {
+                true => command.args(["--out", &format!("runs/{}", run.name), "--continue"]),
+                false => command.arg("--json"),
+            };
+            let status = self.finish(command, &output, &log)?;
+            starts += 1;
+            if status.code() != Some(STOPPED) || starts == STARTS {
+                break status;
+            }
+        };
         let seconds = begun.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
         let printed = (!run.trains()).then(|| object(&text)).flatten();
@@ -114,6 +126,7 @@ impl Launcher {
                 said: last_lines(&text),
             }),
             seconds,
+            starts,
             printed,
         };
         let text = serde_json::to_string_pretty(&record).expect("plain values");
@@ -137,7 +150,7 @@ impl Launcher {
         fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
         let output = hold(&log)?;
         command.args(words);
-        let status = self.finish(command, output, &log)?;
+        let status = self.finish(command, &output, &log)?;
         if status.success() {
             return Ok(());
         }
@@ -167,9 +180,9 @@ impl Launcher {
     }
 
     /// Waits for the end of a command, all of whose words go to `output`. A signal is passed on to it, and is an error once it has ended.
-    fn finish(&self, mut command: Command, output: File, log: &Path) -> Result<ExitStatus> {
-        let other = output.try_clone().map_err(Error::io("write", log))?;
-        command.stdin(Stdio::null()).stdout(output).stderr(other);
+    fn finish(&self, mut command: Command, output: &File, log: &Path) -> Result<ExitStatus> {
+        let copy = || output.try_clone().map_err(Error::io("write", log));
+        command.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
         let child = command.current_dir(&self.folder).spawn();
         let mut child = child.map_err(|error| {
             let hint = "is it installed, and on the PATH? `phalanx doctor` tells";
