@@ -2,11 +2,13 @@
 
 mod examiner;
 mod heaps;
+mod kind;
 mod matrix;
 mod text;
 
 use examiner::Part;
 pub use examiner::{examine, examine_by, is_examiner};
+use kind::is_plain;
 pub use matrix::{Cell, Piece};
 
 use std::fs;
@@ -224,7 +226,7 @@ impl File {
         examined(&self.path, Part::Attribute(name)).ok()?;
         let attribute = self.inner.attr(name).ok()?;
         let count = product(&attribute.shape())?;
-        if count > NUMBERS as u64 {
+        if count > NUMBERS as u64 || !attribute.dtype().is_ok_and(|kind| is_plain(&kind)) {
             return None;
         }
         attribute.read_raw::<f64>().ok()
@@ -325,12 +327,20 @@ impl Table {
 
     /// Its element type.
     pub fn element(&self) -> Element {
+        if !self.is_plain() {
+            return Element::Other;
+        }
         match self.inner.dtype().and_then(|kind| kind.to_descriptor()) {
             Ok(TypeDescriptor::Unsigned(hdf5::types::IntSize::U1)) => Element::U8,
             Ok(TypeDescriptor::Float(FloatSize::U4)) => Element::F32,
             Ok(TypeDescriptor::Unsigned(_) | TypeDescriptor::Integer(_)) => Element::Integer,
             _ => Element::Other,
         }
+    }
+
+    /// Whether its cells are numbers that can be read: HDF5 does not live through others.
+    fn is_plain(&self) -> bool {
+        self.inner.dtype().is_ok_and(|kind| is_plain(&kind))
     }
 
     /// Whether its cells are of type `T`.
@@ -356,10 +366,18 @@ impl Table {
 
     /// Reads `rows` of the first dimension, converted to `T`.
     pub fn read<T: H5Type>(&self, rows: Range<usize>) -> Result<Vec<T>> {
-        let values: ArrayD<T> = self
-            .inner
-            .read_slice(self.select(rows))
-            .map_err(fault(&self.path, "read it"))?;
+        self.read_part(self.select(rows))
+    }
+
+    /// Reads a part, converted to `T`.
+    fn read_part<T: H5Type>(&self, part: Hyperslab) -> Result<Vec<T>> {
+        if !self.is_plain() {
+            let problem = "has numbers of which not all bits count";
+            let hint = "the file is damaged, or not what it says: get or make it again";
+            return Err(Error::file(&self.path, problem, hint));
+        }
+        let values: hdf5::Result<ArrayD<T>> = self.inner.read_slice(part);
+        let values = values.map_err(fault(&self.path, "read it"))?;
         Ok(values.into_raw_vec_and_offset().0)
     }
 

@@ -29,7 +29,7 @@
 //! | [`commands`] | one file per command: wire the parts, run, print | |
 //! | [`comm`] | ranks: [`comm::Comm`], [`comm::Window`], [`comm::Counters`], node-shared memory; on MPI and as threads | `mpi`, `libc` |
 //! | [`data`] | data sets: format, order, loader, importers, photos, synthetic sets | `memmap2`, `image` |
-//! | [`h5`] | reading and writing HDF5 | `hdf5` |
+//! | [`h5`] | reading and writing HDF5 | `hdf5`, `hdf5_sys` |
 //! | [`nn`] | layers and models over flat arenas, and what takes batches through them: [`nn::Backend`] | `rayon` |
 //! | [`backend`] | the layers' arithmetic, on CPUs and on NVIDIA GPUs | `std::arch`, `cudarc` |
 //! | [`optim`] | gradients into updates, and at which rate | |

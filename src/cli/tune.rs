@@ -60,7 +60,7 @@ pub(super) struct Tune {
     #[arg(long, value_name = "RUNS.csv")]
     replay: Option<PathBuf>,
     /// Searches of a replay.
-    #[arg(long, value_name = "N", default_value_t = 50, requires = "replay")]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = super::positive, requires = "replay")]
     seeds: usize,
     /// How near the best counts as found in a replay, as a share.
     #[arg(
@@ -95,7 +95,7 @@ impl Tune {
                     ModelArg::Random => Model::Random,
                 },
                 seed: self.seed,
-                first: self.first.max(1),
+                first: self.first.max(2),
                 least: self.least,
                 gain: self.gain,
                 limit: None,

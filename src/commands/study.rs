@@ -88,25 +88,25 @@ pub(super) fn lock(out: &Path) -> Result<File> {
     }
 }
 
-/// Does what was not done yet of what comes before all runs.
-pub(super) fn prepare(commands: &[Vec<String>], launcher: &Launcher) -> Result<()> {
+/// Does what comes before all runs, unless just that was done; what was there before is replaced.
+pub(super) fn prepare(launcher: &Launcher) -> Result<()> {
     let path = launcher.folder.join("prepared.json");
-    let mut done: Vec<Vec<String>> = match path.exists() {
+    let done: Vec<Vec<String>> = match path.exists() {
         true => serde_json::from_str(&files::read_text(&path)?).unwrap_or_default(),
         false => Vec::new(),
     };
-    for words in commands {
-        if done.contains(words) {
-            continue;
-        }
+    if done == launcher.prepare {
+        return Ok(());
+    }
+    if path.exists() {
+        std::fs::remove_file(&path).map_err(Error::io("remove", &path))?;
+    }
+    for words in &launcher.prepare {
         mention(&format!("phalanx {}", words.join(" ")));
-        // What was begun and not finished is replaced.
         let forced = [&words[..], &["--force".into()]].concat();
         let takes = cli::command(&forced).is_ok();
         launcher.prepare(if takes { &forced } else { words })?;
-        done.push(words.clone());
-        let text = serde_json::to_string_pretty(&done).expect("plain values");
-        files::write_text(&path, &text)?;
     }
-    Ok(())
+    let text = serde_json::to_string_pretty(&launcher.prepare).expect("plain values");
+    files::write_text(&path, &text)
 }

@@ -5,9 +5,8 @@ use std::ops::Range;
 use hdf5::plist::dataset_create::Layout;
 use hdf5::types::{FloatSize, IntSize, TypeDescriptor};
 use hdf5::{Group, H5Type, Hyperslab, LinkType, LocationType, Selection};
-use ndarray::ArrayD;
 
-use super::{File, Table, brief, fault};
+use super::{File, Table, brief, fault, is_plain};
 use crate::{Error, Result};
 
 /// How deep groups may lie in each other, and how many data sets are looked at: a file may link its groups in a circle.
@@ -129,6 +128,9 @@ impl Table {
         let kind = self.inner.dtype().map_err(|error| brief(&error))?;
         let bytes = |size: IntSize| size as usize;
         match kind.to_descriptor() {
+            Ok(
+                TypeDescriptor::Float(_) | TypeDescriptor::Integer(_) | TypeDescriptor::Unsigned(_),
+            ) if !is_plain(&kind) => Err("numbers of which not all bits count".into()),
             Ok(TypeDescriptor::Float(FloatSize::U4)) => Ok(Cell::F32),
             Ok(TypeDescriptor::Float(FloatSize::U8)) => Ok(Cell::F64),
             Ok(TypeDescriptor::Integer(size)) => Ok(Cell::Signed(bytes(size))),
@@ -175,10 +177,6 @@ impl Table {
             1 => Hyperslab::from(rows),
             _ => Hyperslab::from((rows, cols)),
         };
-        let values: ArrayD<T> = self
-            .inner
-            .read_slice(block)
-            .map_err(fault(&self.path, "read it"))?;
-        Ok(values.into_raw_vec_and_offset().0)
+        self.read_part(block)
     }
 }

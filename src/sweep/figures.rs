@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use super::Record;
 use crate::{Error, Result};
 
-/// All figures of a run: numbers of `result.toml` in its folder or of what it printed, by their paths with points between;
-/// `seconds_per_step`; of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most; as `wall_seconds` what it
-/// took from its start to its end, and as `starts` how often it was started.
-pub fn figures(record: &Record, folder: &Path) -> Result<BTreeMap<String, f64>> {
-    let mut found = BTreeMap::from([
-        ("wall_seconds".to_owned(), record.seconds),
-        ("starts".to_owned(), f64::from(record.starts)),
-    ]);
-    if let Some(printed) = &record.printed {
+/// What a run has to tell: numbers of `result.toml` in its folder or of what it `printed`, by their paths with points between;
+/// `seconds_per_step`; and of each column of `ranks.csv` and of all `resources.csv` the sum, the mean, the least and the most.
+pub fn figures(
+    printed: Option<&serde_json::Value>,
+    folder: &Path,
+) -> Result<BTreeMap<String, f64>> {
+    let mut found = BTreeMap::new();
+    if let Some(printed) = printed {
         flatten("", printed, &mut found);
     }
     let read = |name: &str| {
@@ -138,32 +136,20 @@ mod tests {
             "seconds,cpu_percent,gpu_percent\n1,90,\n2,100,\n",
         );
         put("rank-00001/resources.csv", "seconds,cpu_percent\n1,50\n");
-        let record = Record {
-            words: Vec::new(),
-            ranks: 2,
-            failed: None,
-            seconds: 7.5,
-            starts: 1,
-            printed: None,
-        };
-        let found = figures(&record, folder.path()).unwrap();
+        let found = figures(None, folder.path()).unwrap();
         assert_eq!(found["seconds"], 2.5);
-        assert_eq!(found["wall_seconds"], 7.5);
+        assert_eq!(found["seconds_per_step"], 0.25);
         assert_eq!(found["test.auc"], 0.9);
         assert_eq!(found["ranks.steps.sum"], 22.0);
         assert_eq!(found["resources.cpu_percent.mean"], 80.0);
         assert_eq!(found["resources.cpu_percent.max"], 100.0);
         assert!(!found.contains_key("device") && !found.contains_key("resources.gpu_percent.mean"));
         put("result.toml", "seconds = = 2");
-        let error = figures(&record, folder.path()).unwrap_err().to_string();
+        let error = figures(None, folder.path()).unwrap_err().to_string();
         assert!(error.contains("result.toml"), "{error}");
         // What commands print that have no folder.
         let printed = serde_json::json!({"trace": 1.5, "by": [{"rank": 0, "tiles": 3}]});
-        let record = Record {
-            printed: Some(printed),
-            ..record
-        };
-        let found = figures(&record, &folder.path().join("none")).unwrap();
+        let found = figures(Some(&printed), &folder.path().join("none")).unwrap();
         assert_eq!([found["trace"], found["by.0.tiles"]], [1.5, 3.0]);
     }
 }

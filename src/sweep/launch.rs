@@ -1,5 +1,6 @@
 //! Starting the runs of a study, each in a folder of its own, and what became of them.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::Run;
+use super::{Run, figures};
 use crate::{Error, Result, files, interrupt};
 
 /// Lines of the log that tell why a run failed.
@@ -28,23 +29,42 @@ pub struct Launcher {
     pub mpirun: Vec<String>,
     /// The folder of the study, in which everything runs.
     pub folder: PathBuf,
+    /// What is done once before all runs: with other data, a run is another one.
+    pub prepare: Vec<Vec<String>>,
+}
+
+/// What a run is: one that differs in any of this is another run.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Order {
+    /// The words that it is started with.
+    pub words: Vec<String>,
+    /// Its ranks.
+    pub ranks: usize,
+    /// What is done before.
+    pub prepare: Vec<Vec<String>>,
+}
+
+/// A run that was begun.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+struct Begun {
+    order: Order,
+    /// Seconds that its processes have taken, those of starting ranks and reading data too.
+    seconds: f64,
+    /// How often it was started: again where it had stopped with a checkpoint, as --time-limit has it.
+    starts: u32,
 }
 
 /// What became of a run.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Record {
-    /// The words that it was started with.
-    pub words: Vec<String>,
-    /// Its ranks.
-    pub ranks: usize,
+    /// What it was.
+    pub order: Order,
     /// How it ended, where that was no good.
     pub failed: Option<Failure>,
-    /// Seconds from its start to its end, those of starting ranks and reading data too.
+    /// From its start to its end.
     pub seconds: f64,
-    /// How often it was started: again where it had stopped with a checkpoint, as --time-limit has it.
-    pub starts: u32,
-    /// What a command printed that has no run folder.
-    pub printed: Option<serde_json::Value>,
+    /// What it had to tell when it ended.
+    pub figures: BTreeMap<String, f64>,
 }
 
 /// How a run failed.
@@ -67,70 +87,94 @@ impl Launcher {
         self.folder.join("logs").join(format!("{}.txt", run.name))
     }
 
-    fn record_file(&self, run: &Run) -> PathBuf {
-        let name = format!("{}.json", run.name);
+    fn note(&self, run: &Run, ending: &str) -> PathBuf {
+        let name = format!("{}.{ending}", run.name);
         self.folder.join("records").join(name)
     }
 
-    /// What became of a run; nothing if it has not ended, or was of other words.
-    pub fn record(&self, run: &Run) -> Result<Option<Record>> {
-        let path = self.record_file(run);
-        if !path.exists() {
-            return Ok(None);
+    fn order(&self, run: &Run) -> Order {
+        Order {
+            words: run.words.clone(),
+            ranks: run.ranks,
+            prepare: self.prepare.clone(),
         }
-        let record: Record = serde_json::from_str(&files::read_text(&path)?).map_err(|error| {
-            let hint = "remove the file to have the run again";
-            Error::file(&path, error, hint)
-        })?;
-        let same = (&record.words, record.ranks) == (&run.words, run.ranks);
-        Ok(same.then_some(record))
+    }
+
+    /// What became of a run; nothing if it has not ended, or was another one.
+    pub fn record(&self, run: &Run) -> Result<Option<Record>> {
+        let record: Option<Record> = read(&self.note(run, "json"))?;
+        Ok(record.filter(|record| record.order == self.order(run)))
     }
 
     /// Makes a run and keeps what became of it. One that was begun and did not end is continued, if it has checkpoints.
     pub fn launch(&self, run: &Run) -> Result<Record> {
-        for path in [self.run(run), self.log(run), self.record_file(run)] {
-            let folder = path.parent().expect("all are in folders");
-            fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+        for path in [self.run(run), self.log(run), self.note(run, "json")] {
+            make_parent(&path)?;
         }
-        let (log, kept) = (self.log(run), self.record_file(run));
+        let (log, kept, begun) = (
+            self.log(run),
+            self.note(run, "json"),
+            self.note(run, "begun"),
+        );
         let output = hold(&log)?;
+        // Another process may have made it in the meantime.
+        if let Some(record) = self.record(run)?.filter(|record| record.failed.is_none()) {
+            return Ok(record);
+        }
+        let order = self.order(run);
+        let before: Option<Begun> = read(&begun)?;
+        let mut progress = match before.filter(|before| before.order == order && !kept.exists()) {
+            Some(before) => before,
+            None => {
+                // Of another run, or one that failed: nothing of it is continued.
+                remove(&self.run(run))?;
+                Begun {
+                    order: order.clone(),
+                    seconds: 0.0,
+                    starts: 0,
+                }
+            }
+        };
+        write(&begun, &progress)?;
         if kept.exists() {
-            // Of other words, or a failure: nothing of it is continued.
-            remove(&self.run(run))?;
             fs::remove_file(&kept).map_err(Error::io("remove", &kept))?;
         }
-        let begun = Instant::now();
-        let mut starts = 0;
         let status = loop {
-            let mut command = self.command(run);
-            command.args(&run.words);
-            match run.trains() {
-                true => command.args(["--out", &format!("runs/{}", run.name), "--continue"]),
-                false => command.arg("--json"),
-            };
-            let status = self.finish(command, &output, &log)?;
-            starts += 1;
-            if status.code() != Some(STOPPED) || starts == STARTS {
+            let start = Instant::now();
+            let ended = self.finish(self.words(run), &output, &log);
+            progress.seconds += start.elapsed().as_secs_f64();
+            progress.starts += 1;
+            write(&begun, &progress)?;
+            let status = ended?;
+            if status.code() != Some(STOPPED) || progress.starts >= STARTS {
                 break status;
             }
         };
-        let seconds = begun.elapsed().as_secs_f64();
         let text = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
         let printed = (!run.trains()).then(|| object(&text)).flatten();
         let told = printed.is_some() || self.run(run).join("result.toml").exists();
-        let record = Record {
-            words: run.words.clone(),
-            ranks: run.ranks,
-            failed: (!status.success() || !told).then(|| Failure {
-                status: status.to_string(),
-                said: last_lines(&text),
-            }),
-            seconds,
-            starts,
-            printed,
+        let failed = (!status.success() || !told).then(|| Failure {
+            status: status.to_string(),
+            said: last_lines(&text),
+        });
+        let mut figures = match failed {
+            Some(_) => BTreeMap::new(),
+            None => figures(printed.as_ref(), &self.run(run))?,
         };
-        let text = serde_json::to_string_pretty(&record).expect("plain values");
-        files::write_text(&kept, &text)?;
+        // What is no number is no figure.
+        figures.retain(|_, figure| figure.is_finite());
+        if failed.is_none() {
+            figures.insert("wall_seconds".into(), progress.seconds);
+            figures.insert("starts".into(), f64::from(progress.starts));
+        }
+        let record = Record {
+            order,
+            failed,
+            seconds: progress.seconds,
+            figures,
+        };
+        write(&kept, &record)?;
+        fs::remove_file(&begun).map_err(Error::io("remove", &begun))?;
         Ok(record)
     }
 
@@ -146,8 +190,7 @@ impl Launcher {
 
     fn must(&self, mut command: Command, words: &[String], name: &str) -> Result<()> {
         let log = self.folder.join("logs").join(format!("{name}.txt"));
-        let folder = log.parent().expect("it is in a folder");
-        fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+        make_parent(&log)?;
         let output = hold(&log)?;
         command.args(words);
         let status = self.finish(command, &output, &log)?;
@@ -163,23 +206,40 @@ impl Launcher {
         Err(Error::file(&log, problem, "it has all that was said"))
     }
 
+    /// All words of a run.
+    fn words(&self, run: &Run) -> Command {
+        let mut command = self.command(run);
+        command.args(&run.words);
+        command.args(run.more(&format!("runs/{}", run.name)));
+        command
+    }
+
     /// The program on the ranks of a run.
     fn command(&self, run: &Run) -> Command {
-        if run.ranks == 1 {
+        let starter = Path::new(&self.mpirun[0]).file_name().unwrap_or_default();
+        let slurm = starter == "srun";
+        if run.ranks == 1 && !slurm {
             return Command::new(&self.program);
         }
         let mut command = Command::new(&self.mpirun[0]);
         command.args(&self.mpirun[1..]);
-        if run.nodes > 1 {
-            let each = run.ranks.div_ceil(run.nodes);
-            command.args(["--map-by", &format!("ppr:{each}:node")]);
+        let each = run.ranks.div_ceil(run.nodes);
+        match slurm {
+            true => {
+                command.args(["--nodes", &run.nodes.to_string()]);
+            }
+            false if run.nodes > 1 => {
+                command.args(["--map-by", &format!("ppr:{each}:node")]);
+            }
+            false => {}
         }
         command.args(["-n", &run.ranks.to_string()]);
         command.arg(&self.program);
         command
     }
 
-    /// Waits for the end of a command, all of whose words go to `output`. A signal is passed on to it, and is an error once it has ended.
+    /// Waits for the end of a command, all of whose words go to `output`. A signal is passed on to it, and is an error once it has ended,
+    /// unless it has ended well all the same.
     fn finish(&self, mut command: Command, output: &File, log: &Path) -> Result<ExitStatus> {
         let copy = || output.try_clone().map_err(Error::io("write", log));
         command.stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
@@ -218,7 +278,9 @@ fn wait(child: &mut Child, log: &Path) -> Result<ExitStatus> {
     loop {
         let ended = child.try_wait().map_err(Error::io("wait for", log))?;
         if let Some(status) = ended {
-            interrupt::check()?;
+            if !status.success() {
+                interrupt::check()?;
+            }
             return Ok(status);
         }
         if !told && interrupt::check().is_err() {
@@ -229,11 +291,33 @@ fn wait(child: &mut Child, log: &Path) -> Result<ExitStatus> {
     }
 }
 
+fn make_parent(path: &Path) -> Result<()> {
+    let folder = path.parent().expect("it is in a folder");
+    fs::create_dir_all(folder).map_err(Error::io("create folder", folder))
+}
+
 fn remove(folder: &Path) -> Result<()> {
     match folder.exists() {
         true => fs::remove_dir_all(folder).map_err(Error::io("remove", folder)),
         false => Ok(()),
     }
+}
+
+/// What was written to a file, if it is there.
+fn read<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Option<T>> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let text = files::read_text(path)?;
+    let hint = "remove the file to have the run again";
+    serde_json::from_str(&text)
+        .map(Some)
+        .map_err(|error| Error::file(path, error, hint))
+}
+
+fn write(path: &Path, what: &impl Serialize) -> Result<()> {
+    let text = serde_json::to_string_pretty(what).expect("plain values");
+    files::write_text(path, &text)
 }
 
 /// The last object of what a command printed: its result.

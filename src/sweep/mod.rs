@@ -12,8 +12,9 @@ mod study;
 mod table;
 
 pub use figures::figures;
-pub use launch::{Failure, Launcher, Record};
+pub use launch::{Failure, Launcher, Order, Record};
 pub use outcome::Outcome;
-pub use plan::{Plan, Run, words};
+pub use plan::{Plan, Run, apart, words};
+pub(crate) use plan::{option, same, split};
 pub use study::{Column, Drawn, Study, read_toml};
 pub use table::{Cell, Format, Row, Table, csv, short};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::study::nearest;
-use super::{Cell, Column, Drawn, Failure, Launcher, Plan, Row, Run, Study, Table, figures};
+use super::{Cell, Column, Drawn, Failure, Launcher, Plan, Row, Run, Study, Table, same};
 use crate::Result;
 use crate::observe::plot::{Bar, Bars, Lines, Plot, Series, escape};
 use crate::observe::{Section, gallery, grid, shell};
@@ -31,7 +31,7 @@ impl<'a> Outcome<'a> {
                 None => State::Open,
                 Some(record) => match record.failed {
                     Some(failure) => State::Failed(failure),
-                    None => State::Done(figures(&record, &launcher.run(run))?),
+                    None => State::Done(record.figures),
                 },
             })
         };
@@ -139,12 +139,13 @@ impl<'a> Outcome<'a> {
             .iter()
             .position(|name| *name == drawn.column)?;
         let name = format!("{}-{}", number + 1, plain(&drawn.column));
-        let title = match &drawn.second {
-            Some(second) => format!("{} and {second} over {}", drawn.column, drawn.over),
-            None => format!("{} over {}", drawn.column, drawn.over),
-        };
         let numbers = table.rows.iter().map(|row| row.at[over].parse::<f64>());
-        if numbers.clone().any(|number| number.is_err()) {
+        let words = numbers.clone().any(|number| number.is_err());
+        let title = match &drawn.second {
+            Some(second) if !words => format!("{} and {second} over {}", drawn.column, drawn.over),
+            _ => format!("{} over {}", drawn.column, drawn.over),
+        };
+        if words {
             let bar = |row: &Row| {
                 Some(Bar {
                     name: row.at.join(" "),
@@ -333,7 +334,10 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
                 let base = groups.iter().find(|(other, _)| {
                     axes.iter().all(|axis| {
                         let asked = against.get(axis).map(super::plan::text);
-                        value(other, axis) == asked.unwrap_or_else(|| value(at, axis))
+                        same(
+                            &value(other, axis),
+                            &asked.unwrap_or_else(|| value(at, axis)),
+                        )
                     })
                 });
                 let base = base.and_then(|(_, states)| Cell::of(&values(states, column)));
@@ -345,7 +349,7 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
         let published = |column: &Column| {
             let fits = |at_published: &toml::Table| {
                 let mut pairs = at_published.iter();
-                pairs.all(|(axis, wanted)| value(at, axis) == super::plan::text(wanted))
+                pairs.all(|(axis, wanted)| same(&value(at, axis), &super::plan::text(wanted)))
             };
             let found = study.published.iter().filter(|one| fits(&one.at));
             found

@@ -60,7 +60,8 @@ impl Run {
             words,
             name,
         };
-        match cli::command(&run.words) {
+        let all = [&run.words[..], &run.more("run")].concat();
+        match cli::command(&all) {
             Ok(_) if nodes <= ranks => Ok(run),
             Ok(_) => Err(Error::Usage(format!(
                 "{}: {nodes} nodes for {ranks} ranks",
@@ -75,6 +76,14 @@ impl Run {
         self.name = name(&at, self.seed);
         self.at = at;
         self
+    }
+
+    /// The words behind its own that say where it goes.
+    pub(super) fn more(&self, folder: &str) -> Vec<String> {
+        match self.trains() {
+            true => ["--out", folder, "--continue"].map(Into::into).to_vec(),
+            false => vec!["--json".into()],
+        }
     }
 
     /// Whether it trains, and so has a folder.
@@ -123,12 +132,7 @@ impl Plan {
                 runs.push(Run::new((&study.command, &study.settings), at, seed, data)?);
             }
         }
-        let mut names: Vec<&String> = runs.iter().map(|run| &run.name).collect();
-        names.sort();
-        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            let problem = format!("the study has {} twice", twice[0]);
-            return Err(Error::Usage(problem));
-        }
+        apart(&runs)?;
         Ok(Self {
             prepare: words(&study.prepare, data)?,
             runs,
@@ -166,6 +170,22 @@ fn grid(axes: &toml::Table) -> Vec<Vec<(String, toml::Value)>> {
     all
 }
 
+/// Refuses runs whose files would be called alike.
+pub fn apart(runs: &[Run]) -> Result<()> {
+    let mut names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+    names.sort_unstable();
+    match names.windows(2).find(|two| two[0] == two[1]) {
+        None => Ok(()),
+        Some(twice) => {
+            let name = twice[0];
+            let problem = format!(
+                "two configurations would be called {name}: give each value once, and none that differ in signs alone"
+            );
+            Err(Error::Usage(problem))
+        }
+    }
+}
+
 /// The words of commands of the program, with the user's data in a folder, if they are understood.
 pub fn words(lines: &[String], data: &Path) -> Result<Vec<Vec<String>>> {
     let words = |line: &String| {
@@ -177,7 +197,7 @@ pub fn words(lines: &[String], data: &Path) -> Result<Vec<Vec<String>>> {
 }
 
 /// The words of a line.
-fn split(line: &str, data: &Path) -> Vec<String> {
+pub(crate) fn split(line: &str, data: &Path) -> Vec<String> {
     let words = line.split_whitespace();
     words.map(|word| filled(word, data)).collect()
 }
@@ -193,7 +213,12 @@ fn count(name: &str, value: &toml::Value) -> Result<usize> {
 }
 
 /// Adds an option: a flag for `true`, nothing for `false`, once for each of a list.
-fn option(name: &str, value: &toml::Value, data: &Path, words: &mut Vec<String>) -> Result<()> {
+pub(crate) fn option(
+    name: &str,
+    value: &toml::Value,
+    data: &Path,
+    words: &mut Vec<String>,
+) -> Result<()> {
     let flag = format!("--{name}");
     match value {
         toml::Value::Boolean(true) => words.push(flag),
@@ -211,6 +236,14 @@ fn option(name: &str, value: &toml::Value, data: &Path, words: &mut Vec<String>)
         value => words.extend([flag, filled(&text(value), data)]),
     }
     Ok(())
+}
+
+/// Whether two values are the same: numbers by what they are, however they are written.
+pub(crate) fn same(a: &str, b: &str) -> bool {
+    match (a.parse::<f64>(), b.parse::<f64>()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
 }
 
 /// A value as it is typed.

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use super::same;
 use crate::{Error, Result};
 
 /// A study, as its file has it.
@@ -55,7 +56,7 @@ pub struct Study {
 pub struct Column {
     /// Its head.
     pub name: String,
-    /// The figure of a run that it shows, as `phalanx sweep --figures` lists them.
+    /// The figure of a run that it shows, as `runs.csv` has them.
     pub figure: String,
     /// What the figure is multiplied by.
     #[serde(default = "unit")]
@@ -86,6 +87,9 @@ pub struct Full {
     /// Axis by axis.
     #[serde(default)]
     pub grid: toml::Table,
+    /// In addition.
+    #[serde(default)]
+    pub published: Vec<Published>,
 }
 
 /// A plot of the study: columns over an axis.
@@ -160,12 +164,14 @@ impl Study {
             prepare,
             settings,
             grid,
+            published,
         } = std::mem::take(&mut self.full);
         if let Some(prepare) = prepare {
             self.prepare = prepare;
         }
         self.settings.extend(settings);
         self.grid.extend(grid);
+        self.published.extend(published);
     }
 
     /// The study, if it can be run as far as its file tells.
@@ -193,13 +199,43 @@ impl Study {
             let second = plot.second.as_ref();
             std::iter::once(&plot.column).chain(second)
         });
-        let published = self.published.iter().flat_map(|one| one.figures.keys());
+        let all = || self.published.iter().chain(&self.full.published);
+        let published = all().flat_map(|one| one.figures.keys());
         for name in drawn.chain(published) {
             if !columns.contains(&name.as_str()) {
                 let names = columns.join(", ");
                 return Err(format!("`{name}` is not a column (there are: {names})"));
             }
         }
+        let against = self
+            .columns
+            .iter()
+            .filter_map(|column| column.against.as_ref());
+        let places = against.clone().chain(all().map(|one| &one.at));
+        let over = self.plots.iter().map(|plot| &plot.over);
+        for axis in places.flat_map(toml::Table::keys).chain(over) {
+            if self.values(axis).next().is_none() {
+                return Err(format!("`{axis}` is not in [grid] nor in [[runs]]"));
+            }
+        }
+        for (axis, value) in against.flatten() {
+            let wanted = super::plan::text(value);
+            if !self
+                .values(axis)
+                .any(|value| same(&super::plan::text(value), &wanted))
+            {
+                return Err(format!(
+                    "no configuration has {axis} = {value} to be compared with"
+                ));
+            }
+        }
         Ok(self)
+    }
+
+    /// The values that an axis has.
+    fn values(&self, axis: &str) -> impl Iterator<Item = &toml::Value> {
+        let grid = self.grid.get(axis).and_then(toml::Value::as_array);
+        let runs = self.runs.iter().filter_map(move |run| run.get(axis));
+        grid.into_iter().flatten().chain(runs)
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{Model, Proposal, Search, Settings, Space, Task, Trial};
 use crate::observe::Sheet;
+use crate::sweep::same;
 use crate::train::median;
 use crate::{Error, Result};
 
@@ -17,8 +18,10 @@ pub struct Recorded {
 pub struct Score {
     /// Searches.
     pub seeds: usize,
-    /// Those that had a configuration within a share of the best after so many trials.
+    /// Those that had a configuration within a share of the best after so many trials, if they made as many.
     pub good: usize,
+    /// Those that had one when they stopped by themselves, or after so many trials.
+    pub kept: usize,
     /// Trials until the first such one: the middle, and the most.
     pub trials: (f64, usize),
     /// Trials until the search stopped by itself, and how far from the best it was then: the middle of each.
@@ -46,7 +49,7 @@ impl Recorded {
             let fits = |row: &usize| {
                 axes.iter()
                     .zip(&values)
-                    .all(|(axis, value)| axis[*row] == *value)
+                    .all(|(axis, value)| same(&axis[*row], value))
             };
             let rows = (0..figures.len()).filter(fits);
             let times: Vec<f64> = rows.filter_map(|row| figures[row].parse().ok()).collect();
@@ -76,7 +79,7 @@ impl Recorded {
         settings: &Settings,
         seeds: usize,
         (share, trials): (f64, usize),
-    ) -> Score {
+    ) -> Result<Score> {
         let prices = task.prices(space);
         let limit = settings.limit.unwrap_or(f64::INFINITY);
         let cost = |index: usize| {
@@ -87,8 +90,12 @@ impl Recorded {
             }
         };
         let best = (0..space.len()).map(cost).fold(f64::INFINITY, f64::min);
-        let mut found = Vec::new();
-        let mut stops = Vec::new();
+        if !best.is_finite() {
+            let problem = "no configuration of the grid keeps to measure.limit";
+            return Err(Error::Usage(problem.into()));
+        }
+        let mut found: Vec<usize> = Vec::new();
+        let mut stops: Vec<(usize, f64)> = Vec::new();
         for seed in 0..seeds as u64 {
             let settings = Settings {
                 seed,
@@ -127,9 +134,12 @@ impl Recorded {
             stops.push(stopped.unwrap_or((search.trials().len(), least / best)));
         }
         let middle = |all: Vec<f64>| median(all).unwrap_or(f64::NAN);
-        Score {
+        let kept = found.iter().zip(&stops);
+        let kept = kept.filter(|(first, (stopped, _))| **first <= trials.min(*stopped));
+        Ok(Score {
             seeds,
             good: found.iter().filter(|&&first| first <= trials).count(),
+            kept: kept.count(),
             trials: (
                 middle(found.iter().map(|&first| first as f64).collect()),
                 found.iter().copied().max().unwrap_or(0),
@@ -138,6 +148,6 @@ impl Recorded {
                 middle(stops.iter().map(|(trials, _)| *trials as f64).collect()),
                 middle(stops.iter().map(|(_, far)| far - 1.0).collect()),
             ),
-        }
+        })
     }
 }

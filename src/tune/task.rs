@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Deserialize;
 
 use super::{Axis, Space, Value};
-use crate::sweep::{Run, read_toml};
-use crate::{Error, Result};
+use crate::sweep::{Run, option, read_toml};
+use crate::{Error, Result, cli};
 
 /// A search, as its file has it.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,7 +65,6 @@ impl Measure {
 
 /// A kind of machine.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct Instance {
     /// What an hour of a node costs.
     pub price: f64,
@@ -122,6 +121,13 @@ impl Task {
         {
             return Err(format!("[instances.{name}] has no price above 0"));
         }
+        if self
+            .measure
+            .limit
+            .is_some_and(|limit| limit.is_nan() || limit <= 0.0)
+        {
+            return Err("measure.limit is not above 0".into());
+        }
         Ok(self)
     }
 
@@ -143,7 +149,9 @@ impl Task {
         let price = |index: usize| {
             let at = self.at(space, index);
             let nodes = at.iter().rev().find(|(name, _)| name == "nodes");
-            let nodes = nodes.and_then(|(_, nodes)| nodes.as_integer()).unwrap_or(1);
+            let nodes = nodes.map(|(_, nodes)| nodes);
+            let nodes = nodes.or_else(|| self.settings.get("nodes"));
+            let nodes = nodes.and_then(toml::Value::as_integer).unwrap_or(1);
             let instance = self.instance(space, index);
             instance.map_or(1.0, |instance| instance.price * nodes as f64)
         };
@@ -173,6 +181,21 @@ impl Task {
             }
         }
         at
+    }
+
+    /// The words that have a trial go on from its checkpoint, if the best one is to; options that cannot be are refused.
+    pub fn goes_on(&self, data: &Path) -> Result<Option<Vec<String>>> {
+        let Some(winner) = &self.winner else {
+            return Ok(None);
+        };
+        let mut words = Vec::new();
+        for (name, value) in winner {
+            option(name, value, data, &mut words)?;
+        }
+        let mut whole = crate::sweep::split(&self.command, data);
+        whole.extend(words.iter().cloned());
+        cli::command(&whole).map_err(|error| Error::Usage(format!("[winner]: {error}")))?;
+        Ok(Some(words))
     }
 
     /// The trial of configuration `index`.

@@ -186,6 +186,8 @@ instance = ["plain", "dear"]
 price = 1
 [instances.dear]
 price = 3
+momentum = 0.5
+optimizer = "momentum"
 [measure]
 figure = "samples"
 speed = true

@@ -84,6 +84,16 @@ fn a_study_that_cannot_be_is_refused_with_what_to_do() {
             with("[grid]\nbatch = [1]\n[[plots]]\nover = \"batch\"\ncolumn = \"t\"\n"),
             "`t` is not a column (there are: s)",
         ),
+        (
+            with("[grid]\nbatch = [1]\n[[plots]]\nover = \"bacth\"\ncolumn = \"s\"\n"),
+            "`bacth` is not in [grid]",
+        ),
+        (
+            STUDY.replace("\"seconds\"\n", "\"seconds\"\nagainst = { ranks = 3 }\n")
+                + "[grid]\nranks = [1, 2]\n",
+            "no configuration has ranks = 3",
+        ),
+        (with("[grid]\nout = [\"x\"]\n"), "--out"),
         ("title = \"t\"\n".into(), "missing field `command`"),
         ("title = \n".into(), "line 1"),
     ];
@@ -114,6 +124,8 @@ fn a_search_that_cannot_be_is_refused_with_what_to_do() {
             "no price above 0",
         ),
         ("[space]\nbatch = [1, 0]\n", "batch 0"),
+        ("[space]\nbatch = [1, 1.0]\n", "batch"),
+        ("[space]\nbatch = [1]\n[winner]\nstep = 9\n", "[winner]"),
     ];
     for (more, told) in cases {
         let error = refused("tune", &format!("{head}{more}"));

@@ -63,18 +63,27 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     let shares = settings.oversubscribe || study.oversubscribe;
     let stem = settings.study.file_stem().unwrap_or_default();
-    let out = settings.out.clone().unwrap_or_else(|| PathBuf::from(stem));
+    let mut name = stem.to_owned();
+    if settings.full {
+        name.push("-full");
+    }
+    let out = settings.out.clone().unwrap_or_else(|| PathBuf::from(name));
     let launcher = Launcher {
         program: std::env::current_exe().map_err(Error::io("find", "the program"))?,
         mpirun: mpirun(&settings.mpirun, shares)?,
         folder: absolute(&out)?,
+        prepare: plan.prepare.clone(),
     };
     match settings.way {
         Way::Collect => {}
         // A job gets what it needs.
         Way::Slurm { .. } => fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?,
         _ => {
-            Slots::find().check(&plan.runs, shares)?;
+            let only = match settings.way {
+                Way::Only(number) => number..number + 1,
+                _ => 0..plan.runs.len(),
+            };
+            Slots::find().check(plan.runs.get(only).unwrap_or_default(), shares)?;
             fs::create_dir_all(&out).map_err(Error::io("create folder", &out))?;
         }
     }
@@ -83,7 +92,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         Way::Collect => collect(&study, &plan, &launcher, &out),
         Way::Slurm { sbatch, at_once } => {
             let _lock = lock(&out)?;
-            prepare(&plan.prepare, &launcher)?;
+            prepare(&launcher)?;
             let open = to_run(&plan, &launcher, settings)?;
             slurm::submit(
                 settings,
@@ -95,7 +104,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         }
         _ => {
             let _lock = lock(&out)?;
-            prepare(&plan.prepare, &launcher)?;
+            prepare(&launcher)?;
             let open = to_run(&plan, &launcher, settings)?;
             run_all(&plan, &open, &launcher)?;
             collect(&study, &plan, &launcher, &out)

@@ -1,5 +1,6 @@
 //! The runs of a study as one job array.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -16,17 +17,23 @@ pub(super) fn submit(
     (out, launcher): (&Path, &Launcher),
     (sbatch, at_once): (&[String], usize),
 ) -> Result<()> {
-    let again = again(settings, launcher)?;
     if open.is_empty() {
         say("all runs have been made: `--collect` makes the tables again");
         return Ok(());
     }
+    let logs = launcher.folder.join("logs");
+    fs::create_dir_all(&logs).map_err(Error::io("create folder", &logs))?;
+    // Jobs that wait run what was submitted, whatever becomes of the file.
+    let study = launcher.folder.join("submitted.toml");
+    fs::copy(&settings.study, &study).map_err(Error::io("write", &study))?;
+    let again = again(settings, launcher, &study)?;
     let mut numbers = open.to_vec();
     numbers.sort_unstable();
     let text = script(plan, &numbers, &again, (launcher, at_once));
     let path = launcher.folder.join("array.sbatch");
     files::write_text(&path, &text)?;
     let array = sbatch_says(&[sbatch, &[path.display().to_string()]].concat())?;
+    say(&format!("job array {array}, {} runs", open.len()));
     let wrap = format!("--wrap=exec {again} --collect");
     let output = format!("--output={}/logs/collect.txt", launcher.folder.display());
     let after = format!("--dependency=afterany:{array}");
@@ -39,10 +46,7 @@ pub(super) fn submit(
     ];
     let tables = sbatch_says(&[sbatch, &one].concat())?;
     let rows = [
-        (
-            "runs",
-            format!("{} in job array {array}, {at_once} at a time", open.len()),
-        ),
+        ("runs", format!("in job array {array}, {at_once} at a time")),
         ("tables", format!("by job {tables}, when all have ended")),
         ("watch", format!("squeue -j {array},{tables}")),
         ("written to", out.display().to_string()),
@@ -52,12 +56,12 @@ pub(super) fn submit(
 }
 
 /// The words that start this study again, quoted.
-fn again(settings: &Settings, launcher: &Launcher) -> Result<String> {
+fn again(settings: &Settings, launcher: &Launcher, study: &Path) -> Result<String> {
     let absolute = |path: &Path| std::path::absolute(path).map_err(Error::io("find", path));
     let mut words = vec![
         launcher.program.display().to_string(),
         "sweep".into(),
-        absolute(&settings.study)?.display().to_string(),
+        study.display().to_string(),
         "--out".into(),
         launcher.folder.display().to_string(),
         "--data".into(),

@@ -5,14 +5,14 @@ mod told;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::study::{Slots, lock, mpirun, prepare};
 use crate::observe::{mention, say, table};
-use crate::sweep::{Launcher, Record, Run, figures};
+use crate::sweep::{Launcher, Record, Run, apart};
 use crate::tune::{Model, Proposal, Recorded, Search, Space, Task, Trial};
 use crate::{Error, Result, interrupt};
-use told::{Told, tell};
+use told::{Ends, Told, tell};
 
 /// What `phalanx tune` is to do.
 pub struct Settings {
@@ -64,6 +64,8 @@ pub fn run(settings: &Settings) -> Result<()> {
         .map(|index| task.trial(&space, index, &data))
         .collect();
     let runs = runs?;
+    apart(&runs)?;
+    let winner = task.goes_on(&data)?;
     let shares = settings.oversubscribe || task.oversubscribe;
     Slots::find().check(&runs, shares)?;
     let stem = settings.task.file_stem().unwrap_or_default();
@@ -74,8 +76,9 @@ pub fn run(settings: &Settings) -> Result<()> {
         program: std::env::current_exe().map_err(Error::io("find", "the program"))?,
         mpirun: mpirun(&settings.mpirun, shares)?,
         folder: absolute(&out)?,
+        prepare: crate::sweep::words(&task.prepare, &data)?,
     };
-    prepare(&crate::sweep::words(&task.prepare, &data)?, &launcher)?;
+    prepare(&launcher)?;
     let mut hunt = Hunt {
         task: &task,
         runs: &runs,
@@ -95,8 +98,8 @@ pub fn run(settings: &Settings) -> Result<()> {
         let hint = "logs/ has what each of them said";
         return Err(Error::file(&out, problem, hint));
     };
-    match &task.winner {
-        Some(winner) => go_on(&launcher, &runs[best.index], winner),
+    match winner {
+        Some(words) => go_on(&launcher, &runs[best.index], &words),
         None => Ok(()),
     }
 }
@@ -141,11 +144,15 @@ impl Hunt<'_> {
                     });
                 }
             };
-            let begun = Instant::now();
+            // Of what is spread at first, nothing is expected.
+            let enough = self.search.trials().len() >= self.search.settings().first;
+            let expected = self.search.expected().filter(|_| enough);
             let records = self.run(&picked)?;
-            self.seconds += begun.elapsed().as_secs_f64();
+            let longest = records.iter().map(|record| record.seconds);
+            self.seconds += longest.fold(0.0, f64::max);
             for ((index, gain), record) in picked.into_iter().zip(records) {
-                self.learn(index, gain, &record)?;
+                let expected = expected.as_ref().map(|all| all[index]);
+                self.learn(index, (gain, expected), &record);
             }
         }
     }
@@ -201,24 +208,19 @@ impl Hunt<'_> {
         records.into_iter().collect()
     }
 
-    fn learn(&mut self, index: usize, gain: Option<f64>, record: &Record) -> Result<()> {
+    fn learn(
+        &mut self,
+        index: usize,
+        (gain, expected): (Option<f64>, Option<Ends>),
+        record: &Record,
+    ) {
         let run = &self.runs[index];
-        let figure = match record.failed {
-            Some(_) => None,
-            None => {
-                let figures = figures(record, &self.launcher.run(run))?;
-                let name = &self.task.measure.figure;
-                let figure = figures.get(name).copied();
-                if figure.is_none() {
-                    log::warn!("{} has no figure `{name}`: it counts as failed", run.name);
-                }
-                figure.filter(|figure| figure.is_finite() && *figure > 0.0)
-            }
-        };
-        // Of what is spread at first, nothing is expected.
-        let enough = self.search.trials().len() >= self.search.settings().first;
-        let expected = self.search.expected().filter(|_| enough);
-        let expected = expected.map(|all| all[index]);
+        let name = &self.task.measure.figure;
+        let figure = record.figures.get(name).copied();
+        if record.failed.is_none() && figure.is_none() {
+            log::warn!("{} has no figure `{name}`: it counts as failed", run.name);
+        }
+        let figure = figure.filter(|figure| *figure > 0.0);
         let time = figure.map(|figure| self.task.measure.time(figure));
         self.search.learn(Trial { index, time });
         let told = Told {
@@ -237,21 +239,13 @@ impl Hunt<'_> {
             told.line(self.task)
         ));
         self.told.push(told);
-        Ok(())
     }
 }
 
 /// The best trial goes on from its checkpoint.
-fn go_on(launcher: &Launcher, best: &Run, winner: &toml::Table) -> Result<()> {
-    let mut words: Vec<String> = ["train", "--resume"].map(Into::into).to_vec();
-    words.push(format!("runs/{}", best.name));
-    for (name, value) in winner {
-        let text = match value {
-            toml::Value::String(text) => text.clone(),
-            other => other.to_string(),
-        };
-        words.extend([format!("--{name}"), text]);
-    }
+fn go_on(launcher: &Launcher, best: &Run, winner: &[String]) -> Result<()> {
+    let run = format!("runs/{}", best.name);
+    let words = [&["train".into(), "--resume".into(), run], winner].concat();
     mention(&format!("phalanx {}", words.join(" ")));
     launcher.go_on(best, &words)?;
     say(&table(
@@ -295,24 +289,29 @@ fn replayed(
             model,
             ..search.clone()
         };
-        let score = recorded.score(
-            (task, space),
-            &settings,
-            replay.seeds,
-            (replay.within, trials),
-        );
+        let place = (task, space);
+        let wanted = (replay.within, trials);
+        let score = recorded.score(place, &settings, replay.seeds, wanted)?;
         let stopped = match model {
             Model::Random => String::new(),
             _ => format!(
-                "; stops after {:.0} trials, {:.1} % from the best",
+                "; as it stops by itself {}, after {:.0} trials, {:.1} % from the best (medians)",
+                score.kept,
                 score.stopped.0,
                 100.0 * score.stopped.1
             ),
         };
-        rows.push((name, format!(
-            "{} of {} searches within {:.0} % of the best in {trials} trials; first such trial: {:.0} in the middle, {} at most{stopped}",
-            score.good, score.seeds, 100.0 * replay.within, score.trials.0, score.trials.1
-        )));
+        rows.push((
+            name,
+            format!(
+                "{} of {} searches within {:.0} % of the best in {trials} trials; first such trial: {:.0} in the middle, {} at most{stopped}",
+                score.good,
+                score.seeds,
+                100.0 * replay.within,
+                score.trials.0,
+                score.trials.1
+            ),
+        ));
     }
     say(&table(&task.title, &rows));
     Ok(())

@@ -8,6 +8,9 @@ use crate::sweep::{csv, short};
 use crate::tune::{Search, Space, Task};
 use crate::{Result, files};
 
+/// A time that is expected, with a low and a high end.
+pub(super) type Ends = (f64, f64, f64);
+
 /// A trial that was made.
 pub(super) struct Told {
     pub(super) index: usize,
@@ -16,7 +19,7 @@ pub(super) struct Told {
     pub(super) figure: Option<f64>,
     pub(super) time: Option<f64>,
     /// The time that was expected of it, with a low and a high end.
-    pub(super) expected: Option<(f64, f64, f64)>,
+    pub(super) expected: Option<Ends>,
     /// The share that was expected to be gained.
     pub(super) gain: Option<f64>,
     /// What it took to try it.
@@ -47,14 +50,14 @@ impl Told {
     }
 
     /// The figure that was expected, with its low and its high end.
-    fn expected(&self, task: &Task) -> Option<(f64, f64, f64)> {
+    fn expected(&self, task: &Task) -> Option<Ends> {
         let (middle, low, high) = self.expected?;
         Some(figures(task, (middle, low, high)))
     }
 }
 
 /// Times as figures.
-fn figures(task: &Task, (middle, low, high): (f64, f64, f64)) -> (f64, f64, f64) {
+fn figures(task: &Task, (middle, low, high): Ends) -> Ends {
     let figure = |time| task.measure.time(time);
     match task.measure.speed {
         true => (figure(middle), figure(high), figure(low)),
@@ -249,7 +252,7 @@ fn progress(task: &Task, trials: &[Told]) -> Option<Plot> {
     let at = |i: usize| (i + 1) as f64;
     let each = || trials.iter().enumerate();
     let found = each().filter_map(|(i, told)| Some((at(i), told.figure?)));
-    let end = |of: fn((f64, f64, f64)) -> f64| {
+    let end = |of: fn(Ends) -> f64| {
         let points = each().filter_map(|(i, told)| Some((at(i), of(told.expected(task)?))));
         points.collect::<Vec<_>>()
     };
@@ -282,7 +285,7 @@ fn expectations(task: &Task, search: &Search, trials: &[Told]) -> Option<Plot> {
     let mut order: Vec<usize> = (0..expected.len()).collect();
     order.sort_by(|&a, &b| expected[a].0.total_cmp(&expected[b].0));
     let place = |index: usize| order.iter().position(|&other| other == index);
-    let end = |of: fn((f64, f64, f64)) -> f64| {
+    let end = |of: fn(Ends) -> f64| {
         let points = order.iter().enumerate();
         let points = points.map(|(i, &index)| ((i + 1) as f64, of(figures(task, expected[index]))));
         points.collect::<Vec<_>>()

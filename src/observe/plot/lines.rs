@@ -183,9 +183,9 @@ impl Lines {
                 one.name,
                 write(first.1),
                 self.x,
-                short(first.0, 1.0),
+                write(first.0),
                 write(last.1),
-                short(last.0, 1.0)
+                write(last.0)
             )
         };
         let words: Vec<String> = self.series.iter().chain(others).map(curve).collect();
