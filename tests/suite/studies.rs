@@ -74,7 +74,7 @@ fn a_study_that_cannot_be_is_refused_with_what_to_do() {
         (with(""), "neither a [grid] nor [[runs]]"),
         (with("[grid]\nbatch = [1, 2]\nbacht = [3]\n"), "--batch"),
         (with("[grid]\nbatch = [0]\n"), "batch 0"),
-        (with("[grid]\nbatch = [1, 1]\n"), "twice"),
+        (with("[grid]\nbatch = [1, 1]\n"), "would be called"),
         (
             with("[grid]\nranks = [100000]\n"),
             "--oversubscribe lets ranks share cores",
