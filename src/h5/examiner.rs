@@ -8,6 +8,7 @@
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, ExitStatus, Stdio};
@@ -26,7 +27,7 @@ const ROLE: &str = "examine-files";
 /// Seconds without a question after which the process goes.
 const IDLE: i64 = 1;
 /// Seconds of work that a file may take, of which a sound one takes thousandths.
-const WORK: u64 = 10;
+const WORK: u64 = 3;
 /// Bytes of memory that it may have, program and libraries included.
 const MEMORY: u64 = 2 << 30;
 /// The longest row that is read, in bytes.
@@ -35,6 +36,8 @@ const ROW: usize = 16 << 20;
 const DONE: u8 = b'.';
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 static PROCESS: Mutex<Option<Examiner>> = Mutex::new(None);
+/// The file that was refused last, and why.
+static REFUSED: Mutex<Option<(Identity, String)>> = Mutex::new(None);
 
 /// From now on, has processes of `program`, which is phalanx, look at every file first.
 pub fn examine_by(program: &Path) {
@@ -68,6 +71,40 @@ impl Part<'_> {
 /// Whether a process of the program lived through that part of the file at `path`; if not, how it ended. Where none can be
 /// started, files are opened without.
 pub(super) fn survives(path: &Path, part: Part) -> Result<(), String> {
+    let mut refused = REFUSED.lock().unwrap_or_else(PoisonError::into_inner);
+    let identity = Identity::of(path);
+    match &*refused {
+        // A file with one part that ends a process is not worth the time of others.
+        Some((file, end)) if identity.as_ref() == Some(file) => return Err(end.clone()),
+        _ => {}
+    }
+    let survived = tried(path, part);
+    if let (Err(end), Some(identity)) = (&survived, identity) {
+        *refused = Some((identity, end.clone()));
+    }
+    survived
+}
+
+/// What tells a file from others, and from what it was before it was written to.
+#[derive(PartialEq)]
+struct Identity {
+    place: (u64, u64),
+    length: u64,
+    written: (i64, i64),
+}
+
+impl Identity {
+    fn of(path: &Path) -> Option<Self> {
+        let about = std::fs::metadata(path).ok()?;
+        Some(Self {
+            place: (about.dev(), about.ino()),
+            length: about.len(),
+            written: (about.mtime(), about.mtime_nsec()),
+        })
+    }
+}
+
+fn tried(path: &Path, part: Part) -> Result<(), String> {
     let Some(program) = PROGRAM.get() else {
         return Ok(());
     };
