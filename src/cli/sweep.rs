@@ -18,7 +18,7 @@ pub(super) struct Sweep {
     /// The study.
     #[arg(value_name = "STUDY.toml")]
     study: PathBuf,
-    /// The folder for all of it [default: the study's name, with --full behind it in full size].
+    /// The folder for all of it [default: the study's name, in full size with -full behind it].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The study in the size that it has under [full].

@@ -269,12 +269,7 @@ impl<'a> Outcome<'a> {
             ("failures", "Failures", failures),
             ("runs", "Runs", details),
         ];
-        let sections = sections.map(|(id, title, body)| Section {
-            id,
-            name: title,
-            title,
-            body,
-        });
+        let sections = sections.map(Section::titled);
         let below = format!("<p class=\"sub\">{}</p>", escape(self.study.about.trim()));
         let source = "Every figure is from the runs' folders and records.";
         shell(

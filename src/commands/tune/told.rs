@@ -138,12 +138,7 @@ pub(super) fn tell(
             grid("All configurations", &all_heads, rounded(&all_rows).iter()),
         ),
     ];
-    let sections = sections.map(|(id, title, body)| Section {
-        id,
-        name: title,
-        title,
-        body,
-    });
+    let sections = sections.map(Section::titled);
     let below = format!("<p class=\"sub\">{}</p>", escape(task.about.trim()));
     let source = "Every figure is from the trials' folders and records.";
     let page = shell("phalanx tune", &task.title, &below, &sections, source);

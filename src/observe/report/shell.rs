@@ -17,6 +17,18 @@ pub struct Section {
     pub body: String,
 }
 
+impl Section {
+    /// Of a place, a heading, which the link says too, and what is in it.
+    pub fn titled((id, title, body): (&'static str, &'static str, String)) -> Self {
+        Self {
+            id,
+            name: title,
+            title,
+            body,
+        }
+    }
+}
+
 /// A page of `sections` that needs nothing else: `kind` says what it is, `below` stands under the title as HTML, and `source` says where
 /// its figures are from.
 pub fn shell(kind: &str, title: &str, below: &str, sections: &[Section], source: &str) -> String {

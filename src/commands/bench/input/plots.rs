@@ -102,12 +102,7 @@ pub(super) fn page(tables: &[String], plots: &[Plot]) -> String {
         ),
         ("tables", "Tables", tables),
     ];
-    let sections = sections.map(|(id, title, body)| Section {
-        id,
-        name: title,
-        title,
-        body,
-    });
+    let sections = sections.map(Section::titled);
     let below = "<p class=\"sub\">Photos into batches: images a second by parameter, and what describes them best.</p>";
     let source = "Every figure is from measurements.csv beside it.";
     shell(
