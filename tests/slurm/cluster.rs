@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::hosts::{Hosts, is_root};
-use crate::launch::{Ended, run, signal};
+use crate::launch::{Ended, kill, run};
 
 /// Hosts: the one of the controller, where users log in, and the nodes.
 const HOSTS: [&str; 4] = ["ctl", "n1", "n2", "n3"];
@@ -150,7 +150,7 @@ impl Cluster {
     /// Kills everything that runs on a node, Slurm's daemon first.
     pub fn crash(&self, node: usize) {
         for process in self.hosts.processes_on(node) {
-            signal("KILL", process);
+            kill(process);
         }
     }
 
