@@ -71,15 +71,6 @@ pub fn signal(name: &str, process: u32) {
     );
 }
 
-/// Kills a process, unless it has gone with another one.
-pub fn kill(process: u32) {
-    let kill = format!("kill -s KILL {process}");
-    let mut command = Command::new("sh");
-    command.args(["-c", &kill]).stderr(Stdio::null());
-    let killed = command.status().unwrap().success();
-    assert!(killed || !exists(process), "{kill}");
-}
-
 /// Whether a process runs: one that is only still to be waited for does not.
 pub fn exists(process: u32) -> bool {
     Path::new(&format!("/proc/{process}/exe")).exists()

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::hosts::{Hosts, is_root};
-use crate::launch::{Ended, kill, run};
+use crate::launch::{Ended, exists, run};
 
 /// Hosts: the one of the controller, where users log in, and the nodes.
 const HOSTS: [&str; 4] = ["ctl", "n1", "n2", "n3"];
@@ -248,4 +248,13 @@ pub fn open(path: &Path) {
 fn good(ended: Ended, words: &str) -> String {
     assert_eq!(ended.code, Some(0), "{words}\n{}", ended.output);
     ended.output
+}
+
+/// Kills a process, unless it has gone with another one.
+fn kill(process: u32) {
+    let kill = format!("kill -s KILL {process}");
+    let mut command = Command::new("sh");
+    command.args(["-c", &kill]).stderr(Stdio::null());
+    let killed = command.status().unwrap().success();
+    assert!(killed || !exists(process), "{kill}");
 }
