@@ -4,6 +4,7 @@ mod examiner;
 mod heaps;
 mod kind;
 mod matrix;
+mod pieces;
 mod text;
 
 use examiner::Part;
@@ -84,8 +85,8 @@ impl File {
             return Err(Error::file(path, "is not an HDF5 file", hint));
         }
         let hint = "the file is damaged or cut short: copy or make it again";
-        if !heaps::are_sound(path) {
-            return Err(Error::file(path, "has a heap without an end", hint));
+        if let Some(problem) = heaps::problem(path) {
+            return Err(Error::file(path, problem, hint));
         }
         examined(path, Part::Listed)?;
         let inner = unlocked().open(path).map_err(|error| {
@@ -101,23 +102,45 @@ impl File {
         })
     }
 
-    /// Opens a file of phalanx's own for reading and writing.
+    /// Opens a file that this job has made for reading and writing.
     pub fn open_to_write(path: &Path) -> Result<Self> {
+        Self::open_own(path, hdf5::FileBuilder::open_rw)
+    }
+
+    /// Where numbers of the table `name` begin in a file that this job has made, which nobody has to examine.
+    pub fn place_in_own(path: &Path, name: &str) -> Result<Option<u64>> {
+        let file = Self::open_own(path, hdf5::FileBuilder::open)?;
+        let table = file.inner.dataset(name).map_err(fault(path, "read it"))?;
+        Ok(table.offset())
+    }
+
+    fn open_own(
+        path: &Path,
+        open: impl Fn(&hdf5::FileBuilder, PathBuf) -> hdf5::Result<hdf5::File>,
+    ) -> Result<Self> {
         fs::File::open(path).map_err(Error::io("read", path))?;
-        let inner = unlocked().open_rw(path).map_err(fault(path, "open it"))?;
+        let inner = open(&unlocked(), path.to_path_buf()).map_err(fault(path, "open it"))?;
         Ok(Self {
             inner,
             path: path.to_path_buf(),
         })
     }
 
-    /// Creates `path`, or empties it.
+    /// Creates `path`, or empties it. Tables begin where numbers may begin, so that a mapped file can be used as it is.
     pub fn create(path: &Path) -> Result<Self> {
+        Self::create_aligned(path, 64)
+    }
+
+    /// The same with tables that begin where a page of memory does: what is written in whole pages is written faster.
+    pub fn create_in_pages(path: &Path) -> Result<Self> {
+        Self::create_aligned(path, 4096)
+    }
+
+    fn create_aligned(path: &Path, alignment: u64) -> Result<Self> {
         // A plain create first: its error says why (permission, full disk), where HDF5's is a riddle.
         fs::File::create(path).map_err(Error::io("create", path))?;
-        // Tables begin where numbers may begin, so that a mapped file can be used as it is.
         let inner = unlocked()
-            .with_fapl(|access| access.alignment(512, 64))
+            .with_fapl(|access| access.alignment(512, alignment))
             .create(path)
             .map_err(fault(path, "create it"))?;
         Ok(Self {

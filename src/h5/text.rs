@@ -163,6 +163,15 @@ fn object(file: &File, reference: &[u8]) -> Option<String> {
     if length == 0 {
         return Some(String::new());
     }
+    let bytes = in_heap(file, at, wanted)?;
+    let bytes = Some(bytes).filter(|bytes| bytes.len() == length as usize)?;
+    // A writer in C may have counted the zero at the end.
+    let text = bytes.split(|&byte| byte == 0).next()?;
+    String::from_utf8(text.to_vec()).ok()
+}
+
+/// The object with a number of the heap at `at`, if both are sound.
+pub(super) fn in_heap(file: &File, at: u64, wanted: u32) -> Option<Vec<u8>> {
     let head = read(file, at, HEAD as u64)?;
     if !head.starts_with(b"GCOL\x01") {
         return None;
@@ -174,10 +183,7 @@ fn object(file: &File, reference: &[u8]) -> Option<String> {
         let size = usize::try_from(number(rest, 8)?).ok()?;
         let behind = rest.get(HEAD..)?;
         if u32::from(index) == wanted && index > 0 {
-            let bytes = behind.get(..size).filter(|_| size == length as usize)?;
-            // A writer in C may have counted the zero at the end.
-            let text = bytes.split(|&byte| byte == 0).next()?;
-            return String::from_utf8(text.to_vec()).ok();
+            return behind.get(..size).map(<[u8]>::to_vec);
         }
         // What is free has number 0, and nothing lies behind it.
         rest = behind.get(size.checked_next_multiple_of(8).filter(|_| index > 0)?..)?;
@@ -199,7 +205,7 @@ pub(super) fn short(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
