@@ -298,7 +298,7 @@ pub fn backup_goes_on_without_the_slowest(comm: &dyn Comm) {
     let kind = Kind::Backup { take: of - 1, of };
     let mut exchange = kind.start(comm, vec![0.0; 5000], Start::default()).unwrap();
     // Others may have to wait for cores: a rank is slow that takes several times as long as they do.
-    let pause = |mean: Duration| (4 * mean).clamp(PAUSE, 25 * PAUSE);
+    let pause = |mean: Duration| (4 * mean).clamp(PAUSE, 100 * PAUSE);
     steps_with_one_slow(comm, &mut *exchange, (100, 1.0 / of as f64), pause);
     let conduct = exchange.conduct();
     let params = exchange.settle().unwrap();
