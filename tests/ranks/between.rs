@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::hosts::{Hosts, hosts};
 use crate::job::{LIMIT, begins, csv, folder, good, job, number, toml};
-use crate::launch::{exists, run, signal, start, wait};
+use crate::launch::{none_left, run, signal, start, wait};
 use crate::mpis::Mpi;
 
 /// Jobs by name.
@@ -199,12 +199,7 @@ pub fn killed_between(mpi: &Mpi, hosts: &Hosts) {
             ended.code,
             ended.output
         );
-        // Daemons on other hosts may be a little behind the launcher.
-        let begun = Instant::now();
-        while ranks.iter().flatten().any(|rank| exists(*rank)) {
-            assert!(begun.elapsed() < Duration::from_secs(5), "no rank is left");
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        none_left(ranks.iter().flatten());
         assert!(!folder.path().join(exchange).join("model.h5").exists());
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use crate::job::{begins, folder};
-use crate::launch::{children, exists, phalanx, signal, start, wait};
+use crate::launch::{children, none_left, phalanx, signal, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 1] = [(
@@ -36,7 +36,7 @@ fn killed_rank() {
             "{exchange}: exit code {:?}",
             ended.code
         );
-        assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
+        none_left(&ranks);
         let text = fs::read_to_string(folder.path().join(exchange).join("metrics.csv")).unwrap();
         let columns = |line: &str| line.matches(',').count();
         assert!(

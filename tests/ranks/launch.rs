@@ -76,6 +76,18 @@ pub fn exists(process: u32) -> bool {
     Path::new(&format!("/proc/{process}/exe")).exists()
 }
 
+/// Waits for the end of the ranks of a job: mpirun, or daemons on other hosts, may be a little ahead of them.
+pub fn none_left<'a>(ranks: impl IntoIterator<Item = &'a u32> + Clone) {
+    let begun = Instant::now();
+    while let Some(rank) = ranks.clone().into_iter().find(|rank| exists(**rank)) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "process {rank} is left"
+        );
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// The processes that `parent` started.
 pub fn children(parent: u32) -> Vec<u32> {
     let mut found: Vec<u32> = fs::read_dir("/proc")

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::emulator::emulator;
 use crate::job::{LIMIT, csv, folder, good, job, number, toml};
-use crate::launch::{Ended, children, phalanx, run, signal, start, wait};
+use crate::launch::{Ended, children, none_left, phalanx, run, signal, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 5] = [
@@ -234,6 +234,7 @@ fn top() {
     );
     ranks.iter().for_each(|rank| signal("KILL", *rank));
     wait(child, LIMIT);
+    none_left(&ranks);
     let (said, code) = glance(path, "run");
     assert!(
         said.contains("killed: ") && said.contains("--resume") && code == Some(1),

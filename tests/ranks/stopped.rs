@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::job::{begins, folder, job, toml};
-use crate::launch::{Ended, children, exists, phalanx, signal, start, wait};
+use crate::launch::{Ended, children, exists, none_left, phalanx, signal, start, wait};
 
 /// Jobs by name.
 pub const JOBS: [(&str, fn()); 4] = [
@@ -36,7 +36,7 @@ pub fn strike_run(folder: &Path, words: &str, out: &str, strike: impl Fn(u32, &[
     assert_eq!(ranks.len(), 3, "mpirun has three ranks");
     strike(child.id(), &ranks);
     let ended = wait(child, Duration::from_secs(60));
-    assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
+    none_left(&ranks);
     ended
 }
 

@@ -66,7 +66,10 @@ fn a_dependency_is_named_only_behind_its_door() {
         ("rayon", "src/nn/crew.rs"),
         ("if_addrs", "src/board/ring.rs"),
         ("ndarray_linalg", "src/linalg/solve.rs"),
-        ("rustix", "src/files.rs src/h5/examiner.rs src/interrupt.rs"),
+        (
+            "rustix",
+            "src/files.rs src/h5/examiner.rs src/interrupt.rs src/observe/resources/process.rs",
+        ),
         ("crc32c", "src/tfrecord.rs"),
         ("prost", "src/data/examples/ src/observe/tensorboard/"),
         ("procfs", "src/observe/resources/"),

@@ -5,12 +5,14 @@
 
 mod dstat;
 mod gpu;
+mod process;
 mod pulse;
 mod recent;
 mod row;
 mod table;
 mod usage;
 
+pub(super) use process::is_there;
 pub use pulse::{Beat, Pulse};
 
 use std::path::PathBuf;

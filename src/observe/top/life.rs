@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use super::{Now, State, clock};
+use crate::observe::resources::is_there;
 
 /// Seconds without a sign of life after which a rank is silent: it writes once a second.
 pub(super) const SILENT: f64 = 5.0;
@@ -79,7 +80,7 @@ impl Life {
 fn gone(ranks: &[Now], seconds: f64) -> String {
     let here = hostname::get().map_or(String::new(), |name| name.to_string_lossy().into_owned());
     let mine: Vec<&Now> = ranks.iter().filter(|now| now.host == here).collect();
-    let lives = |now: &&Now| Path::new("/proc").join(now.pid.to_string()).exists();
+    let lives = |now: &&Now| is_there(now.pid, seconds);
     let last = format!("its last sign of life was {seconds:.0} s ago");
     match (mine.is_empty(), mine.iter().any(lives)) {
         (true, _) => format!("silent: {last}, on {}", ranks[0].host),
