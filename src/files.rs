@@ -1,7 +1,7 @@
 //! Writing files and folders so that nobody ever sees half of one; and what else the system is asked about files.
 
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, IoSlice, Read};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +26,27 @@ pub fn read_ahead(file: &File, offset: u64, bytes: usize) {
 /// Lets the system forget what it has in memory of a file that is not being written; where it does not, reads of it stay fast.
 pub fn forget(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
+}
+
+/// The most parts that systems take at once.
+const MOST_PARTS: usize = 1024;
+
+/// Writes `parts` one behind the other, beginning `at` a place in a file.
+pub fn write_all_at(file: &File, parts: &[Vec<u8>], mut at: u64) -> io::Result<()> {
+    let mut parts: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
+    let mut parts = &mut parts[..];
+    while !parts.is_empty() {
+        match rustix::io::pwritev(file, &parts[..parts.len().min(MOST_PARTS)], at) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                IoSlice::advance_slices(&mut parts, written);
+                at += written as u64;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// How many were staged by this process: no two share a temporary name.
@@ -122,8 +143,13 @@ pub fn put(temporary: &Path, target: &Path, replace: bool) -> Result<()> {
 
 /// Writes `text` to `path` in one step, replacing what was there.
 pub fn write_text(path: &Path, text: &str) -> Result<()> {
+    write(path, text.as_bytes())
+}
+
+/// Writes `bytes` to `path` in one step, replacing what was there.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     let staged = Staged::new(path, true)?;
-    fs::write(staged.path(), text).map_err(Error::io("write", path))?;
+    fs::write(staged.path(), bytes).map_err(Error::io("write", path))?;
     staged.commit()
 }
 
@@ -143,6 +169,15 @@ pub fn checksum(path: &Path, advanced: &dyn Fn()) -> Result<(u64, String)> {
         bytes += read as u64;
         advanced();
     }
+}
+
+/// Makes a file durable, and meanwhile takes its size and XXH3.
+pub fn checksum_of_durable(path: &Path) -> Result<(u64, String)> {
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(|| sync(path));
+        let sum = checksum(path, &|| ());
+        synced.join().expect("sync does not panic").and(sum)
+    })
 }
 
 /// The largest text that is read at once: what somebody wrote by hand, or phalanx for people to read.
@@ -190,6 +225,19 @@ mod tests {
         drop(staged);
         assert_eq!(fs::read_to_string(&target).unwrap(), "old");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn parts_are_written_one_behind_the_other_however_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = File::create(&path).unwrap();
+        let parts: Vec<Vec<u8>> = (0..2500).map(|i| vec![i as u8; 1 + i % 3]).collect();
+        write_all_at(&file, &parts, 2).unwrap();
+        let all = [vec![0; 2], parts.concat()].concat();
+        assert_eq!(fs::read(&path).unwrap(), all);
+        let unwritable = File::open(&path).unwrap();
+        assert!(write_all_at(&unwritable, &parts, 0).is_err());
     }
 
     #[test]

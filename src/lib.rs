@@ -40,7 +40,7 @@
 //! | [`checkpoint`] | what a run needs to go on: written in the background by all ranks, found whole again | |
 //! | [`board`] | what each rank does, in shared memory; who hangs is named and ends the job | `if_addrs` |
 //! | [`observe`] | progress, tables, resources of ranks and hosts, event files for TensorBoard, what ranks do now, what limited a run, reports and plots | `indicatif`, `procfs`, `nvml_wrapper`, `prost`, `ratatui`, `resvg` |
-//! | [`study`] | what measurements say: regressions, intervals, which model describes them best | |
+//! | [`study`] | what measurements say: medians, regressions, intervals, which model describes them best | |
 //! | [`sweep`] | studies: many runs of one file, their tables and plots | `strsim` |
 //! | [`tune`] | which configuration to try next, from a model of all trials | |
 //!

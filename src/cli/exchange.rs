@@ -158,9 +158,13 @@ impl ExchangeArgs {
             );
         }
         if self.racy && placement == PlacementArg::Rank0 {
-            return usage(
-                "--racy needs parameters that ranks have in common: leave --placement out",
-            );
+            let out = match self.placement {
+                PlacementArg::Rank0 => "leave --placement out",
+                PlacementArg::Sharded => "give --exchange one-sided in place of --strategy",
+            };
+            return usage(&format!(
+                "--racy needs parameters that ranks have in common: {out}"
+            ));
         }
         if exchange != ExchangeArg::Auto && (self.sync_every.is_some() || self.aggregate.is_some())
         {

@@ -1,7 +1,7 @@
 //! `phalanx report` and `phalanx plot`: what runs have to tell, as a page and as pictures.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::observe::{Run, page, plots, say};
 use crate::{Error, Result, files};
@@ -62,7 +62,7 @@ pub fn plot(settings: &PlotSettings) -> Result<()> {
         let path = |ending: &str| out.join(format!("{}.{ending}", plot.name));
         match settings.format {
             Format::Svg => files::write_text(&path("svg"), &plot.standalone())?,
-            Format::Png => write(&path("png"), &plot.png()?)?,
+            Format::Png => files::write(&path("png"), &plot.png()?)?,
         }
         say(&format!("{}: {}", plot.name, plot.title));
     }
@@ -76,8 +76,4 @@ pub fn plot(settings: &PlotSettings) -> Result<()> {
 
 fn read(runs: &[PathBuf]) -> Result<Vec<Run>> {
     runs.iter().map(|run| Run::read(run)).collect()
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    fs::write(path, bytes).map_err(Error::io("write", path))
 }

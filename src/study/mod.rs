@@ -1,15 +1,17 @@
-//! What measurements say: regressions with confidence intervals, and which of several models describes them best.
+//! What measurements say: medians and regressions with confidence intervals, and which of several models describes them best.
 //!
 //! Everything here is a pure function of numbers.
 
 mod curves;
 mod least_squares;
+mod middle;
 mod student;
 #[cfg(test)]
 mod tests;
 
 pub use curves::{Curve, Described, Shape, describe};
 pub use least_squares::{Estimate, Fitted, fit};
+pub use middle::{Middle, median};
 
 /// Pearson's correlation; none where one of the two does not vary.
 pub fn correlation(x: &[f64], y: &[f64]) -> Option<f64> {

@@ -14,7 +14,7 @@ pub fn figures(
 ) -> Result<BTreeMap<String, f64>> {
     let mut found = BTreeMap::new();
     if let Some(printed) = printed {
-        flatten("", printed, &mut found);
+        flatten("", &as_toml(printed), &mut found);
     }
     let read = |name: &str| {
         let path = folder.join(name);
@@ -33,8 +33,7 @@ pub fn figures(
         let table: toml::Table = text
             .parse()
             .map_err(|error| damaged("result.toml", &error))?;
-        let value = serde_json::to_value(table).map_err(|error| damaged("result.toml", &error))?;
-        flatten("", &value, &mut found);
+        flatten("", &toml::Value::Table(table), &mut found);
     }
     if let (Some(seconds), Some(steps)) = (found.get("seconds"), found.get("steps")) {
         let each = seconds / steps.max(1.0);
@@ -74,29 +73,67 @@ fn sum_up(name: &str, values: &[f64], to: &mut BTreeMap<String, f64>) {
     to.extend(figures.map(|(what, figure)| (format!("{name}.{what}"), figure)));
 }
 
-fn flatten(before: &str, value: &serde_json::Value, to: &mut BTreeMap<String, f64>) {
+/// JSON as TOML has it, as far as numbers go: words stand for all else.
+fn as_toml(value: &serde_json::Value) -> toml::Value {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => toml::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        Value::Array(values) => toml::Value::Array(values.iter().map(as_toml).collect()),
+        Value::Object(fields) => {
+            let fields = fields.iter();
+            toml::Value::Table(
+                fields
+                    .map(|(name, value)| (name.clone(), as_toml(value)))
+                    .collect(),
+            )
+        }
+        other => toml::Value::String(other.to_string()),
+    }
+}
+
+fn flatten(before: &str, value: &toml::Value, to: &mut BTreeMap<String, f64>) {
     let path = |name: &str| match before {
         "" => name.to_owned(),
         _ => format!("{before}.{name}"),
     };
     match value {
-        serde_json::Value::Number(number) => {
-            if let Some(number) = number.as_f64() {
-                to.insert(before.to_owned(), number);
-            }
+        toml::Value::Integer(number) => {
+            to.insert(before.to_owned(), *number as f64);
         }
-        serde_json::Value::Object(fields) => {
+        toml::Value::Float(number) => {
+            to.insert(before.to_owned(), *number);
+        }
+        toml::Value::Table(fields) => {
             for (name, value) in fields {
                 flatten(&path(name), value, to);
             }
         }
-        serde_json::Value::Array(values) => {
+        toml::Value::Array(values) => {
             for (i, value) in values.iter().enumerate() {
                 flatten(&path(&i.to_string()), value, to);
             }
         }
         _ => {}
     }
+}
+
+/// The numbers of two columns of a CSV file, row by row where both are there; none where there is no such file.
+pub(super) fn pairs(path: &Path, (x, y): (&str, &str)) -> Result<Vec<(f64, f64)>> {
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().cloned().unwrap_or_default();
+    let place = |name: &str| heads.iter().position(|head| head == name);
+    let (Some(x), Some(y)) = (place(x), place(y)) else {
+        return Ok(Vec::new());
+    };
+    let pair = |row: csv::StringRecord| {
+        let cell = |at: usize| row.get(at)?.parse().ok();
+        Some((cell(x)?, cell(y)?))
+    };
+    Ok(reader.records().flatten().filter_map(pair).collect())
 }
 
 /// The columns of a CSV text that have numbers, without empty cells.
@@ -128,7 +165,7 @@ mod tests {
         };
         put(
             "result.toml",
-            "seconds = 2.5\nsteps = 10\ndevice = \"cpu\"\n[test]\nauc = 0.9\n",
+            "seconds = 2.5\nsteps = 10\ndevice = \"cpu\"\nloss = nan\n[test]\nauc = 0.9\n",
         );
         put("ranks.csv", "rank,steps,host\n0,10,a\n1,12,a\n");
         put(
@@ -140,6 +177,12 @@ mod tests {
         assert_eq!(found["seconds"], 2.5);
         assert_eq!(found["seconds_per_step"], 0.25);
         assert_eq!(found["test.auc"], 0.9);
+        // A model that diverged has a loss to tell all the same.
+        assert!(found["loss"].is_nan());
+        let steps = pairs(&folder.path().join("ranks.csv"), ("rank", "steps")).unwrap();
+        assert_eq!(steps, [(0.0, 10.0), (1.0, 12.0)]);
+        let hosts = pairs(&folder.path().join("ranks.csv"), ("rank", "host")).unwrap();
+        assert_eq!(hosts, []);
         assert_eq!(found["ranks.steps.sum"], 22.0);
         assert_eq!(found["resources.cpu_percent.mean"], 80.0);
         assert_eq!(found["resources.cpu_percent.max"], 100.0);
@@ -148,7 +191,8 @@ mod tests {
         let error = figures(None, folder.path()).unwrap_err().to_string();
         assert!(error.contains("result.toml"), "{error}");
         // What commands print that have no folder.
-        let printed = serde_json::json!({"trace": 1.5, "by": [{"rank": 0, "tiles": 3}]});
+        let printed =
+            serde_json::json!({"trace": 1.5, "by": [{"rank": 0, "tiles": 3}], "bound": null});
         let found = figures(Some(&printed), &folder.path().join("none")).unwrap();
         assert_eq!([found["trace"], found["by.0.tiles"]], [1.5, 3.0]);
     }

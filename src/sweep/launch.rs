@@ -63,8 +63,15 @@ pub struct Record {
     pub failed: Option<Failure>,
     /// From its start to its end.
     pub seconds: f64,
-    /// What it had to tell when it ended.
+    /// What it had to tell when it ended; JSON has `null` where a figure is no number, such as the loss of a model that diverged.
+    #[serde(deserialize_with = "or_nan")]
     pub figures: BTreeMap<String, f64>,
+}
+
+fn or_nan<'de, D: serde::Deserializer<'de>>(from: D) -> Result<BTreeMap<String, f64>, D::Error> {
+    let figures = BTreeMap::<String, Option<f64>>::deserialize(from)?;
+    let number = |(name, figure): (String, Option<f64>)| (name, figure.unwrap_or(f64::NAN));
+    Ok(figures.into_iter().map(number).collect())
 }
 
 /// How a run failed.
@@ -161,8 +168,6 @@ impl Launcher {
             Some(_) => BTreeMap::new(),
             None => figures(printed.as_ref(), &self.run(run))?,
         };
-        // What is no number is no figure.
-        figures.retain(|_, figure| figure.is_finite());
         if failed.is_none() {
             figures.insert("wall_seconds".into(), progress.seconds);
             figures.insert("starts".into(), f64::from(progress.starts));

@@ -4,6 +4,7 @@
 //! one starts. A [`Launcher`] makes the runs and keeps a [`Record`] of each, so that a study that was killed goes on where it was. An
 //! [`Outcome`] is what all records say: tables, plots and a page.
 
+mod drawn;
 mod figures;
 mod launch;
 mod outcome;
@@ -17,4 +18,4 @@ pub use outcome::Outcome;
 pub use plan::{Plan, Run, apart, words};
 pub(crate) use plan::{option, same, split};
 pub use study::{Column, Drawn, Study, read_toml};
-pub use table::{Cell, Format, Row, Table, csv, short};
+pub use table::{Format, Row, Table, csv, short};

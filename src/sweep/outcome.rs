@@ -1,23 +1,26 @@
-//! What a study found: its table, its plots, and all of it on a page.
+//! What a study found: its table, and all of it on a page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::study::nearest;
-use super::{Cell, Column, Drawn, Failure, Launcher, Plan, Row, Run, Study, Table, same};
+use super::{Column, Failure, Launcher, Plan, Row, Run, Study, Table, same};
 use crate::Result;
-use crate::observe::plot::{Bar, Bars, Lines, Plot, Series, escape};
+use crate::observe::plot::{Plot, escape};
 use crate::observe::{Section, gallery, grid, shell};
+use crate::study::Middle;
 
 /// What the records of all runs say.
 pub struct Outcome<'a> {
-    study: &'a Study,
+    pub(super) study: &'a Study,
+    pub(super) launcher: &'a Launcher,
     /// Every run with its figures, if it has ended well.
-    runs: Vec<(&'a Run, State)>,
+    pub(super) runs: Vec<(&'a Run, State)>,
     /// The table.
     pub table: Table,
 }
 
-enum State {
+/// What became of a run.
+pub(super) enum State {
     Open,
     Done(BTreeMap<String, f64>),
     Failed(Failure),
@@ -25,7 +28,7 @@ enum State {
 
 impl<'a> Outcome<'a> {
     /// Reads what there is of a study.
-    pub fn read(study: &'a Study, plan: &'a Plan, launcher: &Launcher) -> Result<Self> {
+    pub fn read(study: &'a Study, plan: &'a Plan, launcher: &'a Launcher) -> Result<Self> {
         let state = |run: &Run| {
             Ok(match launcher.record(run)? {
                 None => State::Open,
@@ -38,7 +41,12 @@ impl<'a> Outcome<'a> {
         let runs = plan.runs.iter().map(|run| Ok((run, state(run)?)));
         let runs: Vec<(&Run, State)> = runs.collect::<Result<_>>()?;
         let table = table(study, &runs);
-        Ok(Self { study, runs, table })
+        Ok(Self {
+            study,
+            launcher,
+            runs,
+            table,
+        })
     }
 
     /// Runs that have not ended.
@@ -83,7 +91,7 @@ impl<'a> Outcome<'a> {
         self.study.columns.iter().filter(lacks).map(told).collect()
     }
 
-    fn done(&self) -> impl Iterator<Item = &BTreeMap<String, f64>> {
+    pub(super) fn done(&self) -> impl Iterator<Item = &BTreeMap<String, f64>> {
         self.runs.iter().filter_map(|(_, state)| match state {
             State::Done(figures) => Some(figures),
             _ => None,
@@ -123,117 +131,6 @@ impl<'a> Outcome<'a> {
             cells
         };
         (heads, self.runs.iter().map(row).collect())
-    }
-
-    /// What the study wants to be drawn.
-    pub fn plots(&self) -> Vec<Plot> {
-        let drawn = self.study.plots.iter().enumerate();
-        drawn.filter_map(|(i, drawn)| self.draw(i, drawn)).collect()
-    }
-
-    fn draw(&self, number: usize, drawn: &Drawn) -> Option<Plot> {
-        let table = &self.table;
-        let over = table.axes.iter().position(|axis| *axis == drawn.over)?;
-        let column = table
-            .columns
-            .iter()
-            .position(|name| *name == drawn.column)?;
-        let name = format!("{}-{}", number + 1, plain(&drawn.column));
-        let numbers = table.rows.iter().map(|row| row.at[over].parse::<f64>());
-        let words = numbers.clone().any(|number| number.is_err());
-        let title = match &drawn.second {
-            Some(second) if !words => format!("{} and {second} over {}", drawn.column, drawn.over),
-            _ => format!("{} over {}", drawn.column, drawn.over),
-        };
-        if words {
-            let bar = |row: &Row| {
-                Some(Bar {
-                    name: row.at.join(" "),
-                    parts: vec![row.cells[column].as_ref()?.median],
-                })
-            };
-            let bars = Bars {
-                name,
-                title,
-                keys: vec![("s0".into(), drawn.column.clone())],
-                unit: drawn.column.clone(),
-                bars: table.rows.iter().filter_map(bar).collect(),
-            };
-            return bars.draw();
-        }
-        let lines = Lines {
-            name,
-            title,
-            x: drawn.over.clone(),
-            unit: drawn.column.clone(),
-            series: self.series(over, column, 0),
-            from_zero: true,
-        };
-        let second = drawn.second.as_ref();
-        let beside = second.and_then(|name| table.columns.iter().position(|n| n == name));
-        match beside {
-            None => lines.draw(),
-            Some(beside) => {
-                let first = lines.series.len();
-                lines.draw_beside(&table.columns[beside], self.series(over, beside, first))
-            }
-        }
-    }
-
-    /// A line for each choice of the other axes, and dashed what others have published.
-    fn series(&self, over: usize, column: usize, first: usize) -> Vec<Series> {
-        let table = &self.table;
-        let mut lines: Vec<(String, Vec<&Row>)> = Vec::new();
-        for row in &table.rows {
-            let others = row.at.iter().zip(&table.axes).enumerate();
-            let others = others.filter(|(i, (_, axis))| *i != over && self.varies(axis));
-            let words: Vec<String> = others.map(|(_, (v, axis))| format!("{axis} {v}")).collect();
-            let words = words.join(", ");
-            match lines.iter_mut().find(|(name, _)| *name == words) {
-                Some((_, rows)) => rows.push(row),
-                None => lines.push((words, vec![row])),
-            }
-        }
-        let head = &table.columns[column];
-        let named = |words: &str, more: &str| match words {
-            "" => format!("{head}{more}"),
-            words => format!("{head}{more}, {words}"),
-        };
-        let x = |row: &Row| row.at[over].parse::<f64>().ok();
-        let mut all = Vec::new();
-        for (i, (words, rows)) in lines.iter().enumerate() {
-            let ours = rows
-                .iter()
-                .filter_map(|row| Some((x(row)?, row.cells[column].as_ref()?.median)));
-            let theirs = rows
-                .iter()
-                .filter_map(|row| Some((x(row)?, row.published[column]?)));
-            let both = [
-                ("", ours.collect::<Vec<_>>(), false),
-                (", published", theirs.collect(), true),
-            ];
-            for (more, mut points, dashed) in both {
-                points.sort_by(|a, b| a.0.total_cmp(&b.0));
-                if !points.is_empty() {
-                    all.push(Series {
-                        name: named(words, more),
-                        points,
-                        colour: first + i,
-                        dashed,
-                    });
-                }
-            }
-        }
-        all
-    }
-
-    /// Whether an axis has more than one value.
-    fn varies(&self, axis: &str) -> bool {
-        let at = self.table.axes.iter().position(|name| name == axis);
-        let values: BTreeSet<&String> = (self.table.rows.iter())
-            .filter_map(|row| row.at.get(at?))
-            .collect();
-        values.len() > 1
     }
 
     /// All of it on a page.
@@ -282,16 +179,6 @@ impl<'a> Outcome<'a> {
     }
 }
 
-/// Letters that any file's name may have.
-fn plain(text: &str) -> String {
-    let letters = text.to_lowercase();
-    let letters = letters
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' });
-    let letters: String = letters.collect();
-    letters.split_whitespace().collect::<Vec<_>>().join("-")
-}
-
 /// A configuration with what became of its runs.
 type Group<'a> = (&'a Vec<(String, String)>, Vec<&'a State>);
 
@@ -335,11 +222,11 @@ fn table(study: &Study, runs: &[(&Run, State)]) -> Table {
                         )
                     })
                 });
-                let base = base.and_then(|(_, states)| Cell::of(&values(states, column)));
+                let base = base.and_then(|(_, states)| Middle::of(&values(states, column)));
                 let by = base.map(|cell| cell.median).filter(|by| *by != 0.0)?;
                 own.iter_mut().for_each(|figure| *figure /= by);
             }
-            Cell::of(&own)
+            Middle::of(&own)
         };
         let published = |column: &Column| {
             let fits = |at_published: &toml::Table| {

@@ -120,12 +120,7 @@ impl Plan {
         if !study.grid.is_empty() {
             all.extend(grid(&study.grid));
         }
-        all.extend(study.runs.iter().map(|run| {
-            let pairs = run.iter();
-            pairs
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect()
-        }));
+        all.extend(study.runs.iter().flat_map(grid));
         let mut runs = Vec::new();
         for at in &all {
             for seed in 1..=study.repeats as u64 {
@@ -154,7 +149,6 @@ impl Plan {
 fn grid(axes: &toml::Table) -> Vec<Vec<(String, toml::Value)>> {
     let mut all = vec![Vec::new()];
     for (axis, values) in axes {
-        let values = values.as_array().expect("checked when it was read");
         all = all
             .into_iter()
             .flat_map(|before: Vec<(String, toml::Value)>| {
@@ -163,7 +157,7 @@ fn grid(axes: &toml::Table) -> Vec<Vec<(String, toml::Value)>> {
                     at.push((axis.clone(), value.clone()));
                     at
                 };
-                values.iter().map(with)
+                super::study::values(values).iter().map(with)
             })
             .collect();
     }

@@ -34,7 +34,7 @@ pub struct Study {
     /// Options that differ, each with its values: all with all. `ranks` is one of them.
     #[serde(default)]
     pub grid: toml::Table,
-    /// Configurations one by one, in addition or in place of a grid.
+    /// Configurations one by one, in addition or in place of a grid; of one that has lists, every value with all others.
     #[serde(default)]
     pub runs: Vec<toml::Table>,
     /// What is told of each configuration.
@@ -48,6 +48,12 @@ pub struct Study {
     /// What is drawn.
     #[serde(default)]
     pub plots: Vec<Drawn>,
+    /// What is drawn of each rank.
+    #[serde(default)]
+    pub shares: Vec<Share>,
+    /// What is drawn over time.
+    #[serde(default)]
+    pub curves: Vec<Curve>,
 }
 
 /// A column of the table.
@@ -87,6 +93,8 @@ pub struct Full {
     /// Axis by axis.
     #[serde(default)]
     pub grid: toml::Table,
+    /// In place of all those.
+    pub runs: Option<Vec<toml::Table>>,
     /// In addition.
     #[serde(default)]
     pub published: Vec<Published>,
@@ -102,6 +110,32 @@ pub struct Drawn {
     pub column: String,
     /// Another one, with a scale of its own on the right.
     pub second: Option<String>,
+}
+
+/// A plot of what each rank did: a bar for each configuration, made of its ranks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Share {
+    /// The column of `ranks.csv`.
+    pub figure: String,
+    /// What it is called.
+    pub name: String,
+}
+
+/// A plot of how runs went: a line for each configuration, of its first run that ended well.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curve {
+    /// The column of `metrics.csv` that goes up.
+    pub figure: String,
+    /// What it is called.
+    pub name: String,
+    /// The column that goes to the right.
+    #[serde(default = "epoch")]
+    pub over: String,
+    /// The values of the grid that configurations have to be drawn; those that are not named may be any.
+    #[serde(default)]
+    pub at: toml::Table,
 }
 
 const HINT: &str = "studies/README.md says what a study has";
@@ -147,6 +181,10 @@ fn unit() -> f64 {
     1.0
 }
 
+fn epoch() -> String {
+    "epoch".into()
+}
+
 impl Study {
     /// Reads a study; what is wrong with it is told with its line.
     pub fn read(path: &Path, full: bool) -> Result<Self> {
@@ -164,6 +202,7 @@ impl Study {
             prepare,
             settings,
             grid,
+            runs,
             published,
         } = std::mem::take(&mut self.full);
         if let Some(prepare) = prepare {
@@ -171,6 +210,7 @@ impl Study {
         }
         self.settings.extend(settings);
         self.grid.extend(grid);
+        self.runs = runs.unwrap_or(std::mem::take(&mut self.runs));
         self.published.extend(published);
     }
 
@@ -187,6 +227,12 @@ impl Study {
                 }
                 _ => {}
             }
+        }
+        let mut lists = self.runs.iter().flatten();
+        if let Some((axis, _)) =
+            lists.find(|(_, value)| value.as_array().is_some_and(Vec::is_empty))
+        {
+            return Err(format!("[[runs]] {axis} has no values: the space is empty"));
         }
         if self.repeats == 0 {
             return Err("repeats is 0: each configuration is run once at least".into());
@@ -211,7 +257,11 @@ impl Study {
             .columns
             .iter()
             .filter_map(|column| column.against.as_ref());
-        let places = against.clone().chain(all().map(|one| &one.at));
+        let curves = self.curves.iter().map(|curve| &curve.at);
+        let places = against
+            .clone()
+            .chain(all().map(|one| &one.at))
+            .chain(curves);
         let over = self.plots.iter().map(|plot| &plot.over);
         for axis in places.flat_map(toml::Table::keys).chain(over) {
             if self.values(axis).next().is_none() {
@@ -236,6 +286,14 @@ impl Study {
     fn values(&self, axis: &str) -> impl Iterator<Item = &toml::Value> {
         let grid = self.grid.get(axis).and_then(toml::Value::as_array);
         let runs = self.runs.iter().filter_map(move |run| run.get(axis));
-        grid.into_iter().flatten().chain(runs)
+        grid.into_iter().flatten().chain(runs.flat_map(values))
+    }
+}
+
+/// A list's values, or the value itself.
+pub(super) fn values(value: &toml::Value) -> &[toml::Value] {
+    match value {
+        toml::Value::Array(values) => values,
+        value => std::slice::from_ref(value),
     }
 }

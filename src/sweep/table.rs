@@ -2,51 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::rng::Stream;
-
-/// Resamples for an interval.
-const RESAMPLES: u64 = 2000;
-
-/// Figures of a configuration's runs, of which some may lack.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cell {
-    /// The middle one.
-    pub median: f64,
-    /// The interval that holds the true median in 19 of 20 such studies, as far as so few runs tell; only of two runs or more.
-    pub interval: Option<(f64, f64)>,
-}
-
-impl Cell {
-    /// Of some runs; nothing of none.
-    pub fn of(values: &[f64]) -> Option<Self> {
-        let median = middle(values.to_vec())?;
-        let interval = (values.len() > 1).then(|| {
-            let mut stream = Stream::new(&[0x626f_6f74, values.len() as u64]);
-            let mut medians: Vec<f64> = (0..RESAMPLES)
-                .filter_map(|_| {
-                    let again = values
-                        .iter()
-                        .map(|_| values[stream.below(values.len() as u64) as usize]);
-                    middle(again.collect())
-                })
-                .collect();
-            medians.sort_by(f64::total_cmp);
-            let at = |share: f64| medians[((medians.len() - 1) as f64 * share).round() as usize];
-            (at(0.025), at(0.975))
-        });
-        Some(Self { median, interval })
-    }
-}
-
-fn middle(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    match values.len() {
-        0 => None,
-        n if n % 2 == 1 => Some(values[half]),
-        _ => Some((values[half - 1] + values[half]) / 2.0),
-    }
-}
+use crate::study::Middle;
 
 /// A configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +10,7 @@ pub struct Row {
     /// Its values, one for each axis.
     pub at: Vec<String>,
     /// A cell for each column; nothing where no run has the figure.
-    pub cells: Vec<Option<Cell>>,
+    pub cells: Vec<Option<Middle>>,
     /// What others have published, where they have.
     pub published: Vec<Option<f64>>,
     /// Runs that are done, and those that failed.
@@ -198,7 +154,7 @@ pub fn csv(heads: &[String], rows: &[Vec<String>]) -> String {
 }
 
 /// A cell as people read it: the middle, and in brackets the interval.
-fn shown(cell: &Cell) -> String {
+fn shown(cell: &Middle) -> String {
     match cell.interval {
         None => short(cell.median),
         Some((low, high)) if low == high => short(cell.median),
@@ -247,7 +203,7 @@ mod tests {
             rows: vec![
                 Row {
                     at: vec!["32".into(), "a".into()],
-                    cells: vec![Cell::of(&[1.5, 2.5, 2.0]), Cell::of(&[91.25])],
+                    cells: vec![Middle::of(&[1.5, 2.5, 2.0]), Middle::of(&[91.25])],
                     published: vec![Some(12.0), None],
                     runs: (3, 0),
                 },
@@ -277,25 +233,6 @@ mod tests {
         let latex = table.text(Format::Latex);
         assert!(latex.contains("model\\_file") && latex.contains("accuracy \\%"));
         assert!(latex.contains("\\begin{tabular}{llrrrr}"));
-    }
-
-    #[test]
-    fn the_interval_of_a_median_is_within_its_runs_and_narrows() {
-        let runs = |n: usize| -> Vec<f64> {
-            let mut stream = Stream::new(&[3]);
-            (0..n).map(|_| f64::from(stream.normal())).collect()
-        };
-        let width = |n: usize| {
-            let cell = Cell::of(&runs(n)).unwrap();
-            let (low, high) = cell.interval.unwrap();
-            assert!(low <= cell.median && cell.median <= high);
-            high - low
-        };
-        assert!(width(100) < width(10) / 2.0);
-        assert_eq!(Cell::of(&[]), None);
-        assert_eq!(Cell::of(&[4.0]).unwrap().interval, None);
-        // Twice the same study, the same table.
-        assert_eq!(Cell::of(&runs(7)), Cell::of(&runs(7)));
     }
 
     #[test]

@@ -8,7 +8,6 @@
 mod cores;
 mod lateness;
 
-pub(crate) use lateness::median;
 pub use lateness::{Late, Lateness};
 
 use std::time::{Duration, Instant};

@@ -20,7 +20,6 @@ pub use course::{Course, State};
 pub use evaluation::{CHUNK, evaluate};
 pub use inject::Inject;
 pub use journal::{Events, Journal, Moment, Page, Tap};
-pub(crate) use ledger::median;
 pub use ledger::{Late, Lateness, Ledger, Stride, Sums};
 pub(crate) use memory::available;
 pub use memory::{Batches, Need, budget, readable};

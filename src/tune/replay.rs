@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::{Model, Proposal, Search, Settings, Space, Task, Trial};
 use crate::observe::Sheet;
+use crate::study::median;
 use crate::sweep::same;
-use crate::train::median;
 use crate::{Error, Result};
 
 /// The times of all configurations.

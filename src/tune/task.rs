@@ -1,7 +1,7 @@
 //! The file that a search is.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -33,7 +33,9 @@ pub struct Task {
     pub space: toml::Table,
     /// What a trial is judged by.
     pub measure: Measure,
-    /// Kinds of machines, by the names that `instance` has in the space.
+    /// A file of kinds of machines with their prices that several searches share; its place is beside this one.
+    pub prices: Option<PathBuf>,
+    /// Kinds of machines, by the names that `instance` has in the space: those of `prices`, and others in addition or in their place.
     #[serde(default)]
     pub instances: BTreeMap<String, Instance>,
     /// Options of the run that goes on from the best trial's checkpoint, such as `steps = 5000`.
@@ -79,7 +81,13 @@ const INSTANCE: &str = "instance";
 impl Task {
     /// Reads a task.
     pub fn read(path: &Path) -> Result<Self> {
-        let task: Self = read_toml(path)?;
+        let mut task: Self = read_toml(path)?;
+        if let Some(prices) = &task.prices {
+            let beside = path.parent().unwrap_or(Path::new(""));
+            let mut all: BTreeMap<String, Instance> = read_toml(&beside.join(prices))?;
+            all.append(&mut task.instances);
+            task.instances = all;
+        }
         task.checked().map_err(|problem| {
             Error::file(path, problem, "studies/README.md says what a search has")
         })

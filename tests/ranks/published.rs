@@ -103,7 +103,9 @@ fn bench() {
         let line = job(
             2,
             folder.path(),
-            &format!("bench train --data train.h5 --seconds 0.2 --exchange {exchange} --json"),
+            &format!(
+                "bench train --data train.h5 --seconds 0.2 --exchange {exchange} --trace --json"
+            ),
         );
         let values: serde_json::Value = serde_json::from_str(&line).unwrap();
         for key in [
@@ -120,6 +122,10 @@ fn bench() {
         }
         assert!(values["examples_per_s"].as_f64().unwrap() > 1000.0);
         assert_eq!(values["procs"], 2);
+        let trace = |name: &str| values["trace"][name].as_f64().unwrap();
+        assert!(trace("low") <= trace("ratio") && trace("ratio") <= trace("high"));
+        // Turns with a trace and without are of the same steps: neither is many times the other.
+        assert!((0.1..10.0).contains(&trace("ratio")), "{line}");
     }
 }
 

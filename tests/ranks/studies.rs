@@ -66,6 +66,13 @@ against = { ranks = 1 }
 over = "batch"
 column = "accuracy %"
 second = "updates"
+[[shares]]
+name = "updates of ranks"
+figure = "steps"
+[[curves]]
+name = "loss"
+figure = "loss"
+at = { ranks = 2 }
 [[published]]
 at = { batch = 20 }
 figures = { updates = 42 }
@@ -110,7 +117,12 @@ fn killed() {
     }
     assert_eq!(csv(path.join("whole/runs.csv")).len(), 8);
     let page = fs::read_to_string(path.join("whole/report.html")).unwrap();
-    assert!(page.contains("data-plot=\"1-accuracy\"") && page.contains("Batch and ranks"));
+    assert!(page.contains("Batch and ranks"));
+    for plot in ["1-accuracy", "ranks-updates-of-ranks", "curve-loss"] {
+        assert!(page.contains(&format!("data-plot=\"{plot}\"")), "{plot}");
+        let file = path.join(format!("whole/plots/{plot}.svg"));
+        assert!(fs::read_to_string(file).unwrap().starts_with("<svg"));
+    }
     // Nothing is left to do, and a change of the study runs what is new alone.
     let wider = STUDY.replace("batch = [20, 50]", "batch = [20, 50, 100]");
     fs::write(path.join("one.toml"), wider).unwrap();
@@ -175,6 +187,7 @@ fn found() {
     // Judged by the samples that were seen, which no clock decides: the largest batch, where they cost least.
     let search = r#"
 title = "The fastest batch"
+prices = "prices.toml"
 prepare = ["data make digits train.h5 --samples 3000"]
 command = "train softmax train.h5"
 [settings]
@@ -184,10 +197,6 @@ batch = [1, 2, 4, 8, 400]
 instance = ["plain", "dear"]
 [instances.plain]
 price = 1
-[instances.dear]
-price = 3
-momentum = 0.5
-optimizer = "momentum"
 [measure]
 figure = "samples"
 speed = true
@@ -195,7 +204,11 @@ cost = true
 [winner]
 steps = 60
 "#;
+    // The file's own word on a kind of machine counts.
+    let prices =
+        "[plain]\nprice = 9\n[dear]\nprice = 3\nmomentum = 0.5\noptimizer = \"momentum\"\n";
     fs::write(path.join("one.toml"), search).unwrap();
+    fs::write(path.join("prices.toml"), prices).unwrap();
     let told = good(ended(path, "tune one.toml --gain 0 --parallel 2"));
     assert!(
         told.contains("best        batch 400, instance plain"),

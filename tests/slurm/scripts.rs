@@ -11,7 +11,7 @@ use crate::job::{csv, toml};
 use crate::submitted::Submitted;
 
 /// Jobs by name.
-pub const JOBS: [Check; 6] = [
+pub const JOBS: [Check; 7] = [
     (
         "slurm: train_cpu.sbatch gives the same bits by mpirun and by srun, and ends at once when it is done",
         train_cpu,
@@ -35,6 +35,10 @@ pub const JOBS: [Check; 6] = [
     (
         "slurm: a study is run as a job array, and its table is made behind it",
         study,
+    ),
+    (
+        "slurm: trials of a search run side by side in one allocation, and the best one goes on",
+        search,
     ),
 ];
 
@@ -172,6 +176,52 @@ figure = "steps"
     );
     let again = cluster.as_user(&[], sweep);
     assert!(again.contains("all runs have been made"), "{again}");
+}
+
+fn search(cluster: &Cluster) {
+    let text = r#"
+title = "Batch and ranks"
+prepare = ["data make digits searched.h5 --samples 1000"]
+command = "train softmax searched.h5 --exchange all-reduce"
+[settings]
+steps = 20
+[space]
+ranks = [1, 2]
+nodes = [1]
+batch = [20, 50]
+[measure]
+figure = "samples"
+speed = true
+[winner]
+steps = 40
+"#;
+    let script = "#!/bin/sh
+target/release/phalanx tune search.toml --gain 0 --parallel 2 --mpirun 'srun --mpi=pmix --exact' 2>&1
+";
+    for (name, text) in [("search.toml", text), ("search.sbatch", script)] {
+        fs::write(cluster.home().join(name), text).unwrap();
+    }
+    let size = "--nodes=2 --ntasks-per-node=2";
+    let job = Submitted::new(cluster, &[], &format!("{size} search.sbatch"));
+    job.ends("COMPLETED", LIMIT);
+    assert!(
+        job.says("all configurations were tried") > 0,
+        "{}",
+        job.output()
+    );
+    let trials = csv(cluster.home().join("search/trials.csv"));
+    let mut samples: Vec<f64> = (trials.iter())
+        .map(|trial| trial["samples"].parse().unwrap())
+        .collect();
+    samples.sort_by(f64::total_cmp);
+    assert_eq!(samples, [400.0, 800.0, 1000.0, 2000.0]);
+    // Trials of two and of one rank have had a world each, and the best of them went on.
+    let best = cluster
+        .home()
+        .join("search/runs/ranks-2_nodes-1_batch-50_seed-1");
+    let result = toml(best.join("result.toml"));
+    assert_eq!(result["steps"].as_integer(), Some(40));
+    checksum(&best, 2);
 }
 
 fn matmul(cluster: &Cluster) {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::study::{Slots, lock, mpirun, prepare};
-use crate::observe::plot::Plot;
+use crate::observe::plot::write_all;
 use crate::observe::{Progress, mention, say, table};
 use crate::sweep::{Format, Launcher, Outcome, Plan, Study};
 use crate::{Error, Result, files, interrupt};
@@ -195,7 +195,7 @@ fn only(plan: &Plan, number: usize, launcher: &Launcher) -> Result<()> {
 /// Writes tables, plots and the page, and tells the table.
 fn collect(study: &Study, plan: &Plan, launcher: &Launcher, out: &Path) -> Result<()> {
     let outcome = Outcome::read(study, plan, launcher)?;
-    let plots = outcome.plots();
+    let plots = outcome.plots()?;
     let write = |name: &str, text: &str| files::write_text(&out.join(name), text);
     for (name, format) in [
         ("table.md", Format::Markdown),
@@ -207,7 +207,7 @@ fn collect(study: &Study, plan: &Plan, launcher: &Launcher, out: &Path) -> Resul
     let (heads, rows) = outcome.all_runs();
     write("runs.csv", &crate::sweep::csv(&heads, &rows))?;
     write("report.html", &outcome.page(&plots))?;
-    draw(&plots, &out.join("plots"))?;
+    write_all(&plots, &out.join("plots"))?;
     say(&format!(
         "{}\n\n{}",
         study.title,
@@ -242,15 +242,4 @@ fn collect(study: &Study, plan: &Plan, launcher: &Launcher, out: &Path) -> Resul
             "the table has all others; --retry tries those again",
         )),
     }
-}
-
-fn draw(plots: &[Plot], folder: &Path) -> Result<()> {
-    fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
-    for plot in plots {
-        files::write_text(
-            &folder.join(format!("{}.svg", plot.name)),
-            &plot.standalone(),
-        )?;
-    }
-    Ok(())
 }

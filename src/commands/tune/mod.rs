@@ -217,10 +217,11 @@ impl Hunt<'_> {
         let run = &self.runs[index];
         let name = &self.task.measure.figure;
         let figure = record.figures.get(name).copied();
+        let figure = figure.filter(|figure| figure.is_finite() && *figure > 0.0);
         if record.failed.is_none() && figure.is_none() {
-            log::warn!("{} has no figure `{name}`: it counts as failed", run.name);
+            let run = &run.name;
+            log::warn!("{run} has no figure `{name}` above 0: it counts as failed");
         }
-        let figure = figure.filter(|figure| *figure > 0.0);
         let time = figure.map(|figure| self.task.measure.time(figure));
         self.search.learn(Trial { index, time });
         let told = Told {

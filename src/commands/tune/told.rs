@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::observe::plot::{Lines, Plot, Series, escape};
+use crate::observe::plot::{Lines, Plot, Series, escape, write_all};
 use crate::observe::{Section, gallery, grid, say, shell, table};
 use crate::sweep::{csv, short};
 use crate::tune::{Search, Space, Task};
@@ -81,10 +81,7 @@ pub(super) fn tell(
         .into_iter()
         .flatten()
         .collect();
-    for plot in &plots {
-        let path = out.join(format!("{}.svg", plot.name));
-        files::write_text(&path, &plot.standalone())?;
-    }
+    write_all(&plots, &out.join("plots"))?;
     let best = search.best();
     let found = best.and_then(|best| trials.iter().find(|one| one.index == best.index));
     let mut told = vec![

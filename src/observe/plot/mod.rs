@@ -14,7 +14,9 @@ pub use lines::{Lines, Series};
 pub use spans::{Span, Spans};
 pub use svg::escape;
 
-use crate::Result;
+use std::path::Path;
+
+use crate::{Error, Result, files};
 
 /// The style of a plot that stands for itself.
 const STYLE: &str = include_str!("plot.css");
@@ -73,6 +75,25 @@ impl Plot {
     pub fn png(&self) -> Result<Vec<u8>> {
         png::render(&self.standalone())
     }
+}
+
+/// Writes plots into a folder, which is made: each as SVG and as PNG. Where no font is installed the latter are left out, and that is told.
+pub fn write_all(plots: &[Plot], folder: &Path) -> Result<()> {
+    std::fs::create_dir_all(folder).map_err(Error::io("create folder", folder))?;
+    let path = |plot: &Plot, ending: &str| folder.join(format!("{}.{ending}", plot.name));
+    for plot in plots {
+        files::write_text(&path(plot, "svg"), &plot.standalone())?;
+    }
+    for plot in plots {
+        match plot.png() {
+            Ok(png) => files::write(&path(plot, "png"), &png)?,
+            Err(error) => {
+                log::warn!("plots are there as SVG only: {error}");
+                break;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Room for the title of a plot that stands for itself.

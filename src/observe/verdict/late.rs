@@ -2,7 +2,8 @@
 
 use super::{Cause, Facts, Finding, WORTH, percent};
 use crate::observe::seconds;
-use crate::train::{RankReport, median};
+use crate::study::median;
+use crate::train::RankReport;
 
 /// Share of the blocks of steps in which a rank must be slow.
 const MOST_BLOCKS: f64 = 0.75;

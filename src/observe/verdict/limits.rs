@@ -66,7 +66,7 @@ fn general(what: String, cause: Cause, figures: String, advice: &str) -> Finding
 fn input(facts: &Facts, parts: &Shares) -> Option<(f64, Finding)> {
     // One slow loader is no limit of all.
     let loads: Vec<f64> = facts.ranks.iter().map(|rank| rank.load_s).collect();
-    let typical = crate::train::median(loads).unwrap_or(0.0) / facts.seconds.max(1e-9);
+    let typical = crate::study::median(loads).unwrap_or(0.0) / facts.seconds.max(1e-9);
     (typical >= INPUT).then(|| {
         let figures = format!(
             "ranks wait for batches for {} of their time, and compute for {}",

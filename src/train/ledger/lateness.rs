@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::FIELDS;
+use crate::study::median;
 
 /// Steps of a block: a rank is slow in one if it is in the middle of its steps, whatever happened in a few.
 const BLOCK: usize = 32;
@@ -87,15 +88,4 @@ fn longest(times: &[f64]) -> usize {
     let pairs = times.iter().enumerate();
     let most = pairs.max_by(|(_, a), (_, b)| a.total_cmp(b));
     most.map_or(0, |(rank, _)| rank)
-}
-
-/// The one in the middle, or between the two there; nothing of nothing.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() % 2 {
-        _ if values.is_empty() => None,
-        0 => Some((values[middle - 1] + values[middle]) / 2.0),
-        _ => Some(values[middle]),
-    }
 }
