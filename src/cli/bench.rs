@@ -226,6 +226,10 @@ pub(super) struct BenchTrain {
     /// Tell for each layer and pass the time, GFLOP/s, share of the peak and memory traffic, of the first rank's first thread.
     #[arg(long)]
     by_layer: bool,
+    /// Tell what --trace of a training costs: as long again, ranks train in turns with and without it. Not with --by-layer, which looks at
+    /// the clock as often as a trace does.
+    #[arg(long, conflicts_with = "by_layer")]
+    trace: bool,
     /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
     #[arg(long)]
     no_tune: bool,
@@ -314,6 +318,7 @@ impl Bench {
             exchange: typed.exchange.resolve(None)?,
             seconds: typed.seconds,
             by_layer: typed.by_layer,
+            trace: typed.trace,
             tune: !typed.no_tune,
             json: typed.json,
             inject: typed.inject,

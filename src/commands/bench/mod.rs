@@ -8,6 +8,7 @@ pub mod matmul;
 mod row;
 mod set;
 pub mod sparse;
+mod traced;
 pub mod train;
 
 use std::sync::atomic::Ordering;
@@ -47,7 +48,7 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
 
 /// The middle one of some values; no number if there are none.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    crate::train::median(values.collect()).unwrap_or(f64::NAN)
+    crate::study::median(values.collect()).unwrap_or(f64::NAN)
 }
 
 /// The numbers of ranks to measure with; without any, all.
@@ -64,6 +65,13 @@ fn check_ranks(comm: &dyn Comm, asked: &[usize]) -> Result<Vec<usize>> {
         [] => vec![comm.size()],
         ranks => ranks.to_vec(),
     })
+}
+
+/// The greatest of the ranks' numbers; *collective*.
+fn agreed(comm: &dyn Comm, mine: u64) -> u64 {
+    let mut number = [mine];
+    comm.max(&mut number);
+    number[0]
 }
 
 /// Where ranks that do not take part in a measurement wait for the others: asleep, where all are on one node, because in a

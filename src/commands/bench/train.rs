@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use super::row::{self, Row};
 use super::set::BuiltIn;
-use super::{Waiting, check_ranks, layers};
+use super::traced::Traced;
+use super::{Waiting, agreed, check_ranks, layers};
 use crate::backend::cpu::peak_flops;
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree};
@@ -45,6 +46,8 @@ pub struct Settings {
     pub seconds: f64,
     /// Whether to tell the layers' times too.
     pub by_layer: bool,
+    /// Whether to tell what a trace costs too.
+    pub trace: bool,
     /// Whether methods are chosen by measurement.
     pub tune: bool,
     /// Whether to print JSON.
@@ -137,6 +140,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                     if settings.by_layer && !settings.json {
                         say(&layers::table(&row));
                     }
+                    if let Some(traced) = row.traced.as_ref().filter(|_| !settings.json) {
+                        say(&traced.line());
+                    }
                 }
             }
         }
@@ -224,14 +230,19 @@ fn measure(
         trainer.watch();
     }
     let seconds = take(&mut trainer, steps)?;
-
-    let mut memory = [peak_memory_mb(), proportional_memory_mb()];
-    comm.sum(&mut memory);
-    trainer.settle(comm, exchange)?;
     let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
     comm.sum(&mut times);
     let mut samples = [trainer.times.samples];
     comm.sum(&mut samples);
+    let layers = trainer.costs();
+
+    let mut memory = [peak_memory_mb(), proportional_memory_mb()];
+    comm.sum(&mut memory);
+    let how = (settings.seconds, steps as f64 / seconds);
+    let traced = settings.trace;
+    let traced = traced.then(|| Traced::measure(comm, how, |steps| take(&mut trainer, steps)));
+    let traced = traced.transpose()?;
+    trainer.settle(comm, exchange)?;
     let speed = samples[0] as f64 / seconds;
     Ok(Row {
         batch,
@@ -244,7 +255,8 @@ fn measure(
         peak,
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
-        layers: trainer.costs(),
+        layers,
+        traced,
         faults: settings.inject.iter().map(ToString::to_string).collect(),
         device: chosen.words.clone(),
         emulated: chosen.is_emulated(),
@@ -317,11 +329,4 @@ fn peak_of_threads(threads: usize) -> f64 {
             .sum::<f64>()
     });
     sum / threads as f64
-}
-
-/// The greatest of the ranks' numbers; *collective*.
-fn agreed(comm: &dyn Comm, mine: u64) -> u64 {
-    let mut number = [mine];
-    comm.max(&mut number);
-    number[0]
 }

@@ -128,6 +128,11 @@ pub fn between(kind: Kind, number: usize, from: Instant, to: Instant) {
     });
 }
 
+/// This thread goes on with notes that it has taken before.
+pub fn go_on(log: Log) {
+    LOG.set(Some(log));
+}
+
 /// Ends the notes of this thread, and gives them.
 pub fn take() -> Option<Log> {
     LOG.take()
