@@ -48,9 +48,9 @@ pub(super) struct PackArgs {
     #[arg(long, value_enum, default_value = "stop")]
     bad: BadChoice,
     /// Size of a shard, in bytes or such as 256MiB.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = bytes)]
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
     shard_size: usize,
-    /// In how many parts ranks take the photos, whoever is idle the next [default: four for each rank].
+    /// Whoever is idle takes one of so many parts of the photos that are left, and at last a few [default: four for each rank].
     #[arg(long, value_name = "N", value_parser = positive)]
     partitions: Option<usize>,
     /// The most pixels that a photo may have: one of them is in a rank's memory.

@@ -40,7 +40,7 @@ use set::shard_paths;
 pub use set::{Dataset, Frame};
 pub use steps::{Length, Piece, Place, Steps};
 pub use writer::{Description, SetWriter};
-use writer::{MANIFEST, ShardWriter, only_shards};
+use writer::{MANIFEST, only_shards};
 
 use std::fmt;
 use std::path::PathBuf;

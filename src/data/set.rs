@@ -7,7 +7,7 @@ use std::thread;
 
 use super::cache::{Cache, Caching};
 use super::folder::Folder;
-use super::photos::{Fit, Labels, Listing, Readers};
+use super::photos::{Fit, Listing, Readers};
 use super::pixels::Pixels;
 use super::shard::Head;
 use super::{MOST_DECODED, Scaling, Shape};
@@ -167,7 +167,7 @@ impl Dataset {
                 hint: "give it as 3x224x224: channels, height and width",
             });
         }
-        let listing = Listing::new(path, &Labels::Folders, known)?;
+        let listing = Listing::new(path, known)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let labels: Vec<u32> = listing.photos.iter().map(|photo| photo.label).collect();
         let class_names = listing.classes.clone();

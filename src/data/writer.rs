@@ -41,7 +41,7 @@ pub struct SetWriter {
 }
 
 /// Writes one file of a set.
-pub(super) struct ShardWriter {
+struct ShardWriter {
     file: File,
     images: Table,
     labels: Table,
@@ -179,7 +179,7 @@ pub(super) fn only_shards(folder: &Path) -> Result<()> {
 
 impl ShardWriter {
     /// A file for so many samples.
-    pub(super) fn create(path: &Path, samples: usize, about: &Description) -> Result<Self> {
+    fn create(path: &Path, samples: usize, about: &Description) -> Result<Self> {
         let file = File::create(path)?;
         let Shape { c, h, w } = about.shape;
         let images = match about.float {
@@ -203,7 +203,7 @@ impl ShardWriter {
     }
 
     /// Adds the next sample.
-    pub(super) fn push(&mut self, pixels: &[u8], label: u32) -> Result<()> {
+    fn push(&mut self, pixels: &[u8], label: u32) -> Result<()> {
         self.pixels.extend_from_slice(pixels);
         self.pending.push(label);
         if self.pixels.len() < CHUNK && !self.is_full() {
@@ -214,7 +214,7 @@ impl ShardWriter {
     }
 
     /// Says what the set is, when all samples are there.
-    pub(super) fn close(self, about: &Description, mean: &[f32], std: &[f32]) -> Result<()> {
+    fn close(self, about: &Description, mean: &[f32], std: &[f32]) -> Result<()> {
         about.write(&self.file, VERSION, mean, std)?;
         drop((self.images, self.labels));
         self.file.close()

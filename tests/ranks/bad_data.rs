@@ -269,9 +269,13 @@ fn deadly() {
     );
     // A newer library may take them, or tell what is wrong.
     if phalanx::h5::version().starts_with("1.10.") {
-        let says = ["HDF5's library cannot take it (a process that tried: signal: 6"];
-        let case: (&str, i32, &[&str]) = ("trace --a matrix.h5:/matrix", 1, &says);
-        refused(folder.path(), How::Plain, &[case]);
+        let tried = ["HDF5's library cannot take it (a process that tried: signal: 11"];
+        let looked = ["joins a table of pieces that it does not have"];
+        let cases: [(&str, i32, &[&str]); 2] = [
+            ("trace --a images.h5:/images", 1, &tried),
+            ("trace --a matrix.h5:/matrix", 1, &looked),
+        ];
+        refused(folder.path(), How::Plain, &cases);
     }
 }
 

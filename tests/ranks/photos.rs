@@ -10,11 +10,11 @@ use image::{ImageFormat, RgbImage};
 
 use crate::imports::shards;
 use crate::job::{LIMIT, csv, job};
-use crate::launch::{children, exists, phalanx, run, signal, start, wait};
+use crate::launch::{children, none_left, phalanx, run, signal, start, wait};
 use crate::refused::{How, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 6] = [
+pub const JOBS: [(&str, fn()); 7] = [
     (
         "photos packed by 1, 2 and 4 ranks are the same bytes",
         same_bytes,
@@ -26,6 +26,7 @@ pub const JOBS: [(&str, fn()); 6] = [
     ("a study of input measures and explains", study),
     ("a killed pack is taken up where it was", killed),
     ("a pack goes on when a full disk has room again", full_disk),
+    ("a pack goes on from what was written whole", short_files),
     ("photos that cannot be packed are refused", bad),
 ];
 
@@ -146,7 +147,7 @@ fn same_losses() {
 fn killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    photos(&path.join("photos"), 600, 150);
+    photos(&path.join("photos"), 2400, 150);
     let words = "--shape 3x64x64 --shard-size 1MiB --partitions 60";
     job(2, path, &format!("data pack photos whole {words}"));
     for records in ["pixels"] {
@@ -156,7 +157,12 @@ fn killed() {
         let child = start(command);
         let notes = path.join(".again.packing/notes");
         let begun = Instant::now();
-        while fs::read_dir(&notes).map_or(0, Iterator::count) < 6 {
+        let is_whole = |entry: &std::io::Result<fs::DirEntry>| {
+            let name = entry.as_ref().unwrap().file_name();
+            !name.to_string_lossy().starts_with('.')
+        };
+        let whole = || fs::read_dir(&notes).map_or(0, |entries| entries.filter(is_whole).count());
+        while whole() < 2 {
             assert!(begun.elapsed() < Duration::from_secs(60), "packing begins");
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -164,7 +170,7 @@ fn killed() {
         signal("KILL", ranks[1]);
         let ended = wait(child, Duration::from_secs(20));
         assert!(ended.code.is_some_and(|code| code != 0), "{}", ended.output);
-        assert!(!ranks.iter().any(|rank| exists(*rank)), "no rank is left");
+        none_left(&ranks);
         assert!(!path.join("again").exists(), "nothing half-done is seen");
         let output = job(2, path, &again);
         assert!(
@@ -174,6 +180,29 @@ fn killed() {
         assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
         assert!(!path.join(".again.packing").exists());
     }
+}
+
+/// What could not be written whole is not noted as done.
+fn short_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 90, 40);
+    let words = "--shape 3x40x40 --records jpeg --shard-size 64KiB --partitions 3";
+    job(2, path, &format!("data pack photos whole {words}"));
+    let (program, pack) = (
+        env!("CARGO_BIN_EXE_phalanx"),
+        format!("data pack photos again {words}"),
+    );
+    let line = format!("trap '' XFSZ; ulimit -f 16; exec {program} {pack}");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]).current_dir(path);
+    let ended = run(shell, LIMIT);
+    assert_eq!(ended.code, Some(1), "{}", ended.output);
+    assert!(ended.output.contains("File too large"), "{}", ended.output);
+    let begun = fs::read_dir(path.join(".again.packing/parts")).unwrap();
+    assert!(begun.count() > 0, "records were written");
+    job(2, path, &pack);
+    assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
 }
 
 fn full_disk() {

@@ -10,12 +10,15 @@ use std::time::UNIX_EPOCH;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::pattern::Pattern;
-use crate::comm::Comm;
+use crate::comm::{Comm, agree};
 use crate::data::sampler::Permutation;
 use crate::{Error, Result};
 
 /// Endings of files that are photos, in small letters.
 const ENDINGS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
+
+/// Photos that a digest stands for before it becomes a part of that of all.
+const BLOCK: usize = 64;
 
 /// The most classes, as data sets have them.
 const MOST_CLASSES: usize = 1 << 24;
@@ -47,34 +50,80 @@ pub(in crate::data) struct Listing {
     pub(in crate::data) photos: Vec<Photo>,
     /// Files that are no photos by their names.
     pub(super) others: u64,
-    /// Stands for names, labels, lengths and times of all photos.
-    pub(super) digest: u64,
 }
 
-/// A photo whose class has a name and no number yet.
-type Named = (PathBuf, String);
-
 impl Listing {
-    /// Looks through `folder`; `known` are classes in the order they must have.
-    pub(in crate::data) fn new(
+    /// The photos in the folders of `folder`, one for each class; `known` are classes in the order they must have.
+    pub(in crate::data) fn new(folder: &Path, known: Option<&[String]>) -> Result<Self> {
+        let mut found = folders(folder)?;
+        found.look_through(folder, 0..found.classes.len())?;
+        found.settled(folder, known)
+    }
+
+    /// The same on all ranks, which look through the folders together; the classes may come from elsewhere; *collective*.
+    pub(super) fn shared(
+        comm: &dyn Comm,
         folder: &Path,
         labels: &Labels,
         known: Option<&[String]>,
     ) -> Result<Self> {
-        let mut others = 0;
-        let (named, found) = match labels {
-            Labels::Folders => by_folder(folder, &mut others)?,
-            Labels::Table(table) => (by_table(folder, table)?, BTreeSet::new()),
-            Labels::Names(pattern) => (by_name(folder, pattern, &mut others)?, BTreeSet::new()),
+        let first = || match labels {
+            Labels::Folders => folders(folder),
+            Labels::Table(table) => by_table(folder, table),
+            Labels::Names(pattern) => by_name(folder, pattern),
         };
-        if named.is_empty() {
-            let problem = format!("holds no photos ({} files are none)", others);
+        let mine = (comm.rank() == 0).then(first).transpose();
+        let bytes = agree(comm, mine)?.map_or(Vec::new(), |found| found.bytes());
+        let mut found = Self::read(&comm.gather(&bytes)[0]);
+        let first = found.classes.first().filter(|_| found.photos.is_empty());
+        seen(comm, folder, &folder.join(first.map_or("", String::as_str)))?;
+        if let Labels::Folders = labels {
+            let mut mine = Self {
+                classes: found.classes.clone(),
+                photos: Vec::new(),
+                others: 0,
+            };
+            let classes = (comm.rank()..found.classes.len()).step_by(comm.size());
+            agree(comm, mine.look_through(folder, classes))?;
+            mine.classes.clear();
+            for bytes in comm.gather(&mine.bytes()) {
+                let Self { photos, others, .. } = Self::read(&bytes);
+                found.photos.extend(photos);
+                found.others += others;
+            }
+            // Those of a class come from one rank, in order.
+            found.photos.sort_by_key(|photo| photo.label);
+        }
+        agree(comm, found.settled(folder, known))
+    }
+
+    /// Adds the photos in the folders of these classes.
+    fn look_through(
+        &mut self,
+        folder: &Path,
+        classes: impl IntoIterator<Item = usize>,
+    ) -> Result<()> {
+        for i in classes {
+            let (class, label) = (&self.classes[i], i as u32);
+            let mut found = Vec::new();
+            let (path, name) = (folder.join(class), Path::new(class));
+            walk(&path, name, &mut found, &mut self.others)?;
+            let photo = |path: PathBuf| Photo { path, label };
+            self.photos.extend(found.into_iter().map(photo));
+        }
+        Ok(())
+    }
+
+    /// With the classes in their order, which are `known` or those that were found.
+    fn settled(mut self, folder: &Path, known: Option<&[String]>) -> Result<Self> {
+        if self.photos.is_empty() {
+            let problem = format!("holds no photos ({} files are none)", self.others);
             let hint = "photos end in .jpg, .jpeg, .png or .webp, and are in a folder for each class unless --labels or --pattern is given";
             return Err(Error::file(folder, problem, hint));
         }
         let classes = match known {
             Some(known) => known.to_vec(),
-            None => order(named.iter().map(|(_, class)| class.clone()).chain(found)),
+            None => order(self.classes.iter().cloned()),
         };
         if classes.len() > MOST_CLASSES {
             let problem = format!("has {} classes", classes.len());
@@ -84,13 +133,51 @@ impl Listing {
                 "at most 2^24 can be told apart",
             ));
         }
-        let photos = number(named, &classes)?;
-        Ok(Self {
-            digest: digest(folder, &classes, &photos)?,
-            classes,
-            photos,
-            others,
-        })
+        let numbers: HashMap<&str, u32> = (classes.iter().map(String::as_str)).zip(0..).collect();
+        let numbers: Vec<Option<&u32>> = (self.classes.iter())
+            .map(|class| numbers.get(class.as_str()))
+            .collect();
+        for Photo { path, label } in &mut self.photos {
+            let class = *label as usize;
+            let Some(&number) = numbers[class] else {
+                let class = &self.classes[class];
+                let problem =
+                    format!("is of class {class}, which the set that it is to fit does not have");
+                let hint = "give a set that was made from photos of all these classes";
+                return Err(Error::file(&*path, problem, hint));
+            };
+            *label = number;
+        }
+        Ok(Self { classes, ..self })
+    }
+
+    /// Stands for names, labels, lengths and times of all photos; *collective*.
+    pub(super) fn digest(&self, comm: &dyn Comm, folder: &Path) -> u64 {
+        let about = |hash: &mut Xxh3, Photo { path, label }: &Photo| {
+            // A photo that is not there is a bad photo, of which the one who reads it tells.
+            let (bytes, time) = fs::metadata(folder.join(path)).map_or((0, 0), |about| {
+                let time = about.modified().ok();
+                let time = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                (about.len(), time.map_or(0, |time| time.as_nanos() as u64))
+            });
+            hash.update(path.as_os_str().as_bytes());
+            for number in [u64::from(*label), bytes, time] {
+                hash.update(&number.to_le_bytes());
+            }
+        };
+        let some = |photos: &[Photo]| {
+            let mut hash = Xxh3::new();
+            photos.iter().for_each(|photo| about(&mut hash, photo));
+            hash.digest().to_le_bytes()
+        };
+        let blocks: Vec<&[Photo]> = self.photos.chunks(BLOCK).collect();
+        let share = |rank: usize| rank * blocks.len() / comm.size();
+        let mine = &blocks[share(comm.rank())..share(comm.rank() + 1)];
+        let mine: Vec<u8> = mine.iter().flat_map(|block| some(block)).collect();
+        let mut hash = Xxh3::new();
+        (self.classes.iter()).for_each(|class| hash.update(format!("{class}\n").as_bytes()));
+        (comm.gather(&mine).iter()).for_each(|digests| hash.update(digests));
+        hash.digest()
     }
 
     /// The same photos in the order that `seed` names.
@@ -101,17 +188,10 @@ impl Listing {
         self
     }
 
-    /// What the first rank found, on every rank; *collective*.
-    pub(super) fn of_first(comm: &dyn Comm, mine: Option<Self>) -> Self {
-        let text = mine.map_or(Vec::new(), |listing| listing.bytes());
-        Self::read(&comm.gather(&text)[0])
-    }
-
-    /// All of it as bytes: two numbers, classes in lines, and behind a zero each the photos. A path has any bytes but
-    /// zero.
+    /// All of it as bytes: a number, classes in lines, and behind a zero each the photos. A path has any bytes but zero.
     fn bytes(&self) -> Vec<u8> {
-        let mut bytes = [self.others.to_le_bytes(), self.digest.to_le_bytes()].concat();
-        bytes.extend(self.classes.join("\n").as_bytes());
+        let mut bytes = self.others.to_le_bytes().to_vec();
+        (self.classes.iter()).for_each(|class| bytes.extend(format!("{class}\n").as_bytes()));
         for Photo { path, label } in &self.photos {
             bytes.push(0);
             bytes.extend(format!("{label} ").as_bytes());
@@ -121,9 +201,8 @@ impl Listing {
     }
 
     fn read(bytes: &[u8]) -> Self {
-        let number =
-            |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        let mut lines = bytes[16..].split(|&byte| byte == 0);
+        let (others, bytes) = bytes.split_first_chunk().expect("eight bytes");
+        let mut lines = bytes.split(|&byte| byte == 0);
         let classes = String::from_utf8_lossy(lines.next().expect("split gives one at least"));
         let photo = |line: &[u8]| {
             let blank = line.iter().position(|&byte| byte == b' ');
@@ -137,10 +216,9 @@ impl Listing {
             }
         };
         Self {
-            classes: classes.split('\n').map(str::to_owned).collect(),
+            classes: classes.split_terminator('\n').map(str::to_owned).collect(),
             photos: lines.map(photo).collect(),
-            others: number(0),
-            digest: number(8),
+            others: u64::from_le_bytes(*others),
         }
     }
 
@@ -167,84 +245,45 @@ fn order(names: impl Iterator<Item = String>) -> Vec<String> {
     }
 }
 
-fn number(named: Vec<Named>, classes: &[String]) -> Result<Vec<Photo>> {
-    let numbers: HashMap<&str, u32> = (classes.iter().map(String::as_str)).zip(0..).collect();
-    let photo = |(path, class): Named| match numbers.get(class.as_str()) {
-        Some(&label) => Ok(Photo { path, label }),
-        None => {
-            let problem =
-                format!("is of class {class}, which the set that it is to fit does not have");
-            let hint = "give a set that was made from photos of all these classes";
-            Err(Error::file(path, problem, hint))
-        }
-    };
-    named.into_iter().map(photo).collect()
-}
-
-fn digest(folder: &Path, classes: &[String], photos: &[Photo]) -> Result<u64> {
-    let mut hash = Xxh3::new();
-    (classes.iter()).for_each(|class| hash.update(format!("{class}\n").as_bytes()));
-    for Photo { path, label } in photos {
-        let place = folder.join(path);
-        // A photo that is not there is a bad photo, of which the one who reads it tells.
-        let (bytes, time) = fs::metadata(&place).map_or((0, 0), |about| {
-            let time = about.modified().ok();
-            let time = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-            (about.len(), time.map_or(0, |time| time.as_nanos() as u64))
-        });
-        hash.update(path.as_os_str().as_bytes());
-        for number in [u64::from(*label), bytes, time] {
-            hash.update(&number.to_le_bytes());
-        }
-    }
-    Ok(hash.digest())
-}
-
-/// Photos in folders named after their classes, in order, and all classes, also those without photos.
-fn by_folder(folder: &Path, others: &mut u64) -> Result<(Vec<Named>, BTreeSet<String>)> {
-    let (mut named, mut classes) = (Vec::new(), BTreeSet::new());
-    for (name, path) in entries(folder)? {
-        if !is_folder(&path)? {
-            *others += 1;
+/// The folders of `folder`, which are classes; of photos in them it knows nothing yet.
+fn folders(folder: &Path) -> Result<Listing> {
+    let mut found = Named::default();
+    for (name, path, is_folder) in entries(folder)? {
+        if !is_folder {
+            found.others += 1;
             continue;
         }
-        let class = name
-            .into_string()
-            .ok()
-            .filter(|name| !name.contains(char::is_control));
+        let class = (name.to_str()).filter(|name| !name.contains(char::is_control));
         let Some(class) = class else {
             let problem = "is a folder whose name cannot be that of a class";
             return Err(Error::file(path, problem, "rename it: plain UTF-8"));
         };
-        let mut photos = Vec::new();
-        walk(&path, Path::new(&class), &mut photos, others)?;
-        named.extend(photos.into_iter().map(|photo| (photo, class.clone())));
-        classes.insert(class);
+        found.label(class);
     }
-    Ok((named, classes))
+    Ok(found.listing())
 }
 
 /// Photos whose names tell their classes.
-fn by_name(folder: &Path, pattern: &Pattern, others: &mut u64) -> Result<Vec<Named>> {
-    let mut photos = Vec::new();
-    walk(folder, Path::new(""), &mut photos, others)?;
-    let named = |photo: PathBuf| {
+fn by_name(folder: &Path, pattern: &Pattern) -> Result<Listing> {
+    let (mut photos, mut found) = (Vec::new(), Named::default());
+    walk(folder, Path::new(""), &mut photos, &mut found.others)?;
+    for photo in photos {
         let name = photo.file_name().and_then(|name| name.to_str());
-        match name.and_then(|name| pattern.class(name)) {
-            Some(class) => Ok((photo.clone(), class.to_owned())),
-            None => {
-                let problem = format!("has a name that does not fit the pattern {pattern}");
-                let hint =
-                    "photos without a label cannot be packed: mend the pattern, or move them away";
-                Err(Error::file(folder.join(&photo), problem, hint))
-            }
-        }
-    };
-    photos.into_iter().map(named).collect()
+        let class = name.and_then(|name| pattern.class(name));
+        let Some(class) = class.filter(|class| !class.contains(char::is_control)) else {
+            let problem = format!("has a name that does not fit the pattern {pattern}");
+            let hint =
+                "photos without a label cannot be packed: mend the pattern, or move them away";
+            return Err(Error::file(folder.join(&photo), problem, hint));
+        };
+        let label = found.label(class);
+        found.photos.push(Photo { path: photo, label });
+    }
+    Ok(found.listing())
 }
 
 /// Photos of a table of paths and labels.
-fn by_table(folder: &Path, table: &Path) -> Result<Vec<Named>> {
+fn by_table(folder: &Path, table: &Path) -> Result<Listing> {
     let wrong = |line: usize, problem: String| Error::Line {
         path: table.to_path_buf(),
         line,
@@ -256,7 +295,7 @@ fn by_table(folder: &Path, table: &Path) -> Result<Vec<Named>> {
         .has_headers(false)
         .flexible(true)
         .from_reader(file);
-    let (mut named, mut lines) = (Vec::new(), HashMap::new());
+    let (mut found, mut lines) = (Named::default(), HashMap::new());
     for (i, row) in reader.records().enumerate() {
         let row = row.map_err(|error| {
             let line = error.position().map_or(0, |place| place.line() as usize);
@@ -279,16 +318,48 @@ fn by_table(folder: &Path, table: &Path) -> Result<Vec<Named>> {
         if !folder.join(path).exists() {
             return Err(wrong(line, format!("names {path}, which is not there")));
         }
-        named.push((PathBuf::from(path), class.to_owned()));
+        let (path, label) = (PathBuf::from(path), found.label(class));
+        found.photos.push(Photo { path, label });
     }
-    Ok(named)
+    Ok(found.listing())
+}
+
+/// Classes get numbers in the order that they are met.
+#[derive(Default)]
+struct Named {
+    numbers: HashMap<String, u32>,
+    photos: Vec<Photo>,
+    others: u64,
+}
+
+impl Named {
+    fn label(&mut self, class: &str) -> u32 {
+        if let Some(&number) = self.numbers.get(class) {
+            return number;
+        }
+        let number = self.numbers.len() as u32;
+        self.numbers.insert(class.to_owned(), number);
+        number
+    }
+
+    fn listing(self) -> Listing {
+        let mut classes = vec![String::new(); self.numbers.len()];
+        for (class, number) in self.numbers {
+            classes[number as usize] = class;
+        }
+        Listing {
+            classes,
+            photos: self.photos,
+            others: self.others,
+        }
+    }
 }
 
 /// Adds the photos below `folder`, which is called `name`.
 fn walk(folder: &Path, name: &Path, photos: &mut Vec<PathBuf>, others: &mut u64) -> Result<()> {
-    for (entry, path) in entries(folder)? {
+    for (entry, path, is_folder) in entries(folder)? {
         let name = name.join(&entry);
-        if is_folder(&path)? {
+        if is_folder {
             walk(&path, &name, photos, others)?;
         } else if is_photo(&name) {
             photos.push(name);
@@ -299,27 +370,41 @@ fn walk(folder: &Path, name: &Path, photos: &mut Vec<PathBuf>, others: &mut u64)
     Ok(())
 }
 
-/// What is in a folder, by name; hidden files are not.
-fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf)>> {
+/// What is in a folder, by name, and whether it is a folder or leads to one; hidden files are not.
+fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf, bool)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
         let entry = entry.map_err(Error::io("read folder", folder))?;
-        let name = entry.file_name();
-        if !name.as_bytes().starts_with(b".") {
-            entries.push((name, entry.path()));
+        let (name, path) = (entry.file_name(), entry.path());
+        if name.as_bytes().starts_with(b".") {
+            continue;
         }
+        // The folder knows what most entries are; a link has to be followed.
+        let is_folder = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
+            _ => fs::metadata(&path)
+                .map_err(Error::io("read", &path))?
+                .is_dir(),
+        };
+        entries.push((name, path, is_folder));
     }
     entries.sort();
     Ok(entries)
 }
 
-/// Whether it is a folder, or leads to one.
-fn is_folder(path: &Path) -> Result<bool> {
-    let about = fs::metadata(path).map_err(Error::io("read", path))?;
-    Ok(about.is_dir())
-}
-
 fn is_photo(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ENDINGS.contains(&ending.to_ascii_lowercase().as_str()))
+}
+
+/// Whether every rank sees `path`, which is, or is a part of, `whole`; *collective*.
+pub(super) fn seen(comm: &dyn Comm, whole: &Path, path: &Path) -> Result<()> {
+    let seen = path.symlink_metadata().map(|_| ()).map_err(|_| {
+        Error::file(
+            whole,
+            format!("is not seen by rank {}", comm.rank()),
+            "give a place that all hosts share, or start all ranks on one host",
+        )
+    });
+    agree(comm, seen)
 }

@@ -1,12 +1,13 @@
 //! `manifest.json`: what a set of photos holds, and what it could not.
 
+use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Pack, Records, Report};
 use crate::data::MANIFEST;
-use crate::{Result, files};
+use crate::{Error, Result};
 
 /// A shard, as the manifest tells of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ struct Failure<'a> {
     reason: &'a str,
 }
 
-/// Writes the manifest of a set into its folder.
+/// Writes the manifest of a set into its folder, which nobody sees yet.
 pub(super) fn write(
     folder: &Path,
     pack: &Pack,
@@ -70,5 +71,6 @@ pub(super) fn write(
             .collect(),
     };
     let text = serde_json::to_string_pretty(&manifest).expect("plain values");
-    files::write_text(&folder.join(MANIFEST), &format!("{text}\n"))
+    let path = folder.join(MANIFEST);
+    fs::write(&path, format!("{text}\n")).map_err(Error::io("write", path))
 }

@@ -7,6 +7,7 @@
 mod decode;
 mod fit;
 mod listing;
+mod making;
 mod manifest;
 mod moments;
 mod pack;
@@ -88,7 +89,7 @@ pub struct Pack {
     pub bad: Bad,
     /// Bytes of a shard, about.
     pub shard_size: usize,
-    /// In how many parts ranks take the photos; without, four for each rank.
+    /// Ranks take one of so many parts of what is left; without, four for each rank.
     pub partitions: Option<usize>,
     /// The most pixels that a photo may have.
     pub most_pixels: u64,
@@ -110,7 +111,7 @@ impl Pack {
             quality: None,
             shuffle: None,
             bad: Bad::Stop,
-            shard_size: 256 << 20,
+            shard_size: 64 << 20,
             partitions: None,
             most_pixels: MOST_PIXELS,
             force: false,

@@ -1,24 +1,22 @@
 //! All ranks pack photos: they take partitions in turns, then make the shards ready, then the first tells of it.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use super::listing::Listing;
+use super::listing::{Listing, seen};
+use super::making::{failures, few, gather, told};
 use super::manifest::{self, ShardFile};
-use super::shards::{self, About};
-use super::taker::{COUNTERS, FAILED, NEXT, Taker, failed, unreadable};
-use super::work::{Note, Plan, Work, name, partitions};
-use super::{Bad, Pack, Records, figures};
+use super::taker::{COUNTERS, Taker, Writer};
+use super::work::{Note, Plan, Work, partitions};
+use super::{Pack, Records, shards};
 use crate::comm::{Comm, Counters, agree};
-use crate::data::{Dataset, Description, MOST_DECODED};
+use crate::data::{Dataset, MOST_DECODED};
 use crate::observe::Progress;
-use crate::{Error, Result, files, interrupt};
+use crate::{Error, Result};
 
 /// Partitions for each rank, where nothing else is asked for.
 const EACH: usize = 4;
-/// The most shards: their names have so many digits.
-const MOST_SHARDS: usize = 100_000;
 
 /// What came of it; the same on every rank.
 #[derive(Clone, Debug)]
@@ -47,12 +45,13 @@ pub struct Report {
 pub fn pack(comm: &dyn Comm, pack: &Pack) -> Result<Report> {
     let start = Instant::now();
     agree(comm, check(pack))?;
-    let listing = list(comm, pack)?;
+    let (listing, digest) = list(comm, pack)?;
     let job = Job {
         comm,
         pack,
         work: agree(comm, Work::of(&pack.out))?,
         listing,
+        digest,
     };
     let packed = job.run();
     if packed.is_err() && comm.rank() == 0 && job.work.path().exists() {
@@ -84,46 +83,46 @@ fn check(pack: &Pack) -> Result<()> {
     Ok(())
 }
 
-/// The photos, as the first rank finds them; *collective*.
-fn list(comm: &dyn Comm, pack: &Pack) -> Result<Listing> {
-    let found = || {
-        let like = pack.like.as_deref().map(Dataset::open).transpose()?;
-        if let Some(set) = like.as_ref().filter(|set| set.class_names.is_empty()) {
-            let problem = "does not say what its classes are called";
-            let hint = "--like takes a set that was packed from photos";
-            return Err(Error::file(&set.path, problem, hint));
+/// The photos, the same on all ranks, and what stands for them; *collective*.
+fn list(comm: &dyn Comm, pack: &Pack) -> Result<(Listing, u64)> {
+    let known = |like: &PathBuf| {
+        let set = Dataset::open(like)?;
+        match set.class_names.is_empty() {
+            false => Ok(serde_json::to_vec(&set.class_names).expect("plain values")),
+            true => Err(Error::file(
+                &set.path,
+                "does not say what its classes are called",
+                "--like takes a set that was packed from photos",
+            )),
         }
-        let known = like.as_ref().map(|set| &set.class_names[..]);
-        let listing = Listing::new(&pack.photos, &pack.labels, known)?;
-        Ok(match pack.shuffle {
-            Some(seed) => listing.shuffled(seed),
-            None => listing,
-        })
     };
-    let mine = match comm.rank() {
-        0 => found().map(Some),
-        _ => Ok(None),
+    let like = pack.like.as_ref().filter(|_| comm.rank() == 0);
+    let known = agree(comm, like.map(known).transpose())?.unwrap_or_default();
+    let known: Option<Vec<String>> = match &comm.gather(&known)[0] {
+        text if text.is_empty() => None,
+        text => Some(serde_json::from_slice(text).expect("as the first rank wrote it")),
     };
-    let listing = Listing::of_first(comm, agree(comm, mine)?);
-    let first = pack.photos.join(&listing.photos[0].path);
-    let seen = match first.symlink_metadata() {
-        Ok(_) => Ok(()),
-        Err(_) => Err(Error::file(
-            &pack.photos,
-            format!("is not seen by rank {}", comm.rank()),
-            "give a place that all hosts share, or start all ranks on one host",
-        )),
+    let listing = Listing::shared(comm, &pack.photos, &pack.labels, known.as_deref())?;
+    seen(
+        comm,
+        &pack.photos,
+        &pack.photos.join(&listing.photos[0].path),
+    )?;
+    let digest = listing.digest(comm, &pack.photos);
+    let listing = match pack.shuffle {
+        Some(seed) => listing.shuffled(seed),
+        None => listing,
     };
-    agree(comm, seen)?;
-    Ok(listing)
+    Ok((listing, digest))
 }
 
 /// All that packing needs.
 pub(super) struct Job<'a> {
-    comm: &'a dyn Comm,
+    pub(super) comm: &'a dyn Comm,
     pub(super) pack: &'a Pack,
     pub(super) work: Work,
     pub(super) listing: Listing,
+    digest: u64,
 }
 
 impl Job<'_> {
@@ -137,20 +136,17 @@ impl Job<'_> {
             _ => Ok(None),
         };
         let lock = agree(comm, lock)?;
-        let seen = match self.work.set().is_dir() {
-            true => Ok(()),
-            false => Err(Error::file(
-                self.work.path(),
-                format!("is not seen by rank {}", comm.rank()),
-                "give a place that all hosts share, or start all ranks on one host",
-            )),
-        };
-        agree(comm, seen)?;
+        seen(comm, self.work.path(), &self.work.set())?;
         let before = self.work.notes(comm, self.listing.photos.len())?;
-        let done = self.read_all(&before)?;
-        let notes = self.work.notes(comm, self.listing.photos.len())?;
-        let report = self.finish(&notes)?;
+        let counters = comm.counters(COUNTERS)?;
+        let packed = self.read_all(&before, counters.as_ref());
+        let packed = packed.and_then(|(notes, writer, done)| {
+            let shards = self.make_all(&notes, writer, counters.as_ref())?;
+            Ok((self.place(&notes, &shards)?, done))
+        });
+        agree(comm, counters.close())?;
         drop(lock);
+        let (report, done) = packed?;
         let by_rank = comm.gather(&done.to_le_bytes());
         let count =
             |bytes: &Vec<u8>| u64::from_le_bytes(bytes.as_slice().try_into().expect("eight bytes"));
@@ -166,7 +162,7 @@ impl Job<'_> {
 
     fn plan(&self) -> Plan {
         Plan {
-            version: 1,
+            version: 3,
             shape: self.pack.shape,
             fit: self.pack.fit.to_string(),
             records: self.pack.records,
@@ -175,30 +171,41 @@ impl Job<'_> {
             shard_size: self.pack.shard_size,
             most_pixels: self.pack.most_pixels,
             photos: self.listing.photos.len(),
-            digest: self.listing.digest,
+            digest: self.digest,
         }
     }
 
-    /// Photos that have their slots in one shard of pixels.
-    pub(super) fn per_shard(&self) -> usize {
-        (self.pack.shard_size / self.pack.shape.len()).max(1)
+    /// How many shards of pixels there are.
+    pub(super) fn shards(&self) -> usize {
+        let most = (self.pack.shard_size / self.pack.shape.len()).max(1);
+        self.listing.photos.len().div_ceil(most)
     }
 
-    /// The photos of a shard of pixels.
-    fn in_shard(&self, shard: usize) -> Range<usize> {
-        let (each, all) = (self.per_shard(), self.listing.photos.len());
-        shard * each..all.min((shard + 1) * each)
+    /// The photos of a shard of pixels: as many as of any other, or one more.
+    pub(super) fn in_shard(&self, shard: usize) -> Range<usize> {
+        let (all, shards) = (self.listing.photos.len(), self.shards());
+        shard * all / shards..(shard + 1) * all / shards
     }
 
-    /// Reads what no note speaks of, and writes notes; gives how many photos this rank has read; *collective*.
-    fn read_all(&self, notes: &[Note]) -> Result<u64> {
+    /// The shard of a photo, and its slot there.
+    pub(super) fn slot(&self, photo: usize) -> (usize, usize) {
+        let shard = ((photo + 1) * self.shards() - 1) / self.listing.photos.len();
+        (shard, photo - self.in_shard(shard).start)
+    }
+
+    /// Reads what no note speaks of. Gives notes of all photos in order, who still writes this rank's, and how many photos it
+    /// has read; *collective*.
+    fn read_all(
+        &self,
+        before: &[Note],
+        counters: &dyn Counters,
+    ) -> Result<(Vec<Note>, Writer, u64)> {
         let (comm, all) = (self.comm, self.listing.photos.len());
         if self.pack.records == Records::Pixels {
-            let shards = all.div_ceil(self.per_shard());
+            let shards = self.shards();
             let reserve = |shard: usize| {
                 let range = self.in_shard(shard);
-                let over = |note: &Note| note.start < range.end && range.start < note.end;
-                let noted = notes.iter().any(over);
+                let noted = before.iter().any(|note| note.has_read(&range));
                 let photos = &self.listing.photos[range];
                 shards::reserve(&self.work, (shard, noted), photos, self.pack.shape)
             };
@@ -207,157 +214,28 @@ impl Job<'_> {
             agree(comm, reserved)?;
         }
         let parts = self.pack.partitions.unwrap_or(EACH * comm.size());
-        let partitions = partitions(notes, all, parts);
-        let counters = comm.counters(COUNTERS)?;
+        let partitions = partitions(before, all, parts, comm.size());
         let left: usize = partitions.iter().map(ExactSizeIterator::len).sum();
         let progress =
             (comm.rank() == 0 && left > 0).then(|| Progress::new("packing photos", left as u64));
-        let mut taker = Taker::new(self, counters.as_ref(), progress);
+        let mut taker = Taker::new(self, counters, progress);
         let taken = taker.take(&partitions);
-        let taken = taken.and(taker.noted());
-        if taken.is_err() {
-            counters.add(FAILED, 1)?;
-        }
-        let read = taker.read();
-        let taken = agree(comm, taken);
-        counters.close()?;
-        taken.map(|()| read)
+        let (notes, writer, read) = taker.end();
+        // On one node, all see at once what a rank has written; elsewhere only once it has come to the disk.
+        let several = comm.local_size() < comm.size();
+        let writer = taken.and(writer).and_then(|writer| match several {
+            true => writer.end().map(|()| Writer::default()),
+            false => Ok(writer),
+        });
+        let writer = agree(comm, told(counters, writer))?;
+        let mut notes: Vec<Note> = gather(comm, &notes);
+        notes.extend_from_slice(before);
+        notes.sort_by_key(|note| note.start);
+        Ok((notes, writer, read))
     }
 
-    /// Makes shards of what was read, and a set of them; *collective*.
-    fn finish(&self, notes: &[Note]) -> Result<Report> {
-        let Self { comm, pack, .. } = *self;
-        let failures: BTreeMap<usize, &str> = (notes.iter())
-            .flat_map(|note| note.failures.iter().map(|(i, why)| (*i, why.as_str())))
-            .collect();
-        agree(comm, self.judge(&failures))?;
-        let about = self.about(notes, failures.len());
-        let lengths: Vec<u32> = notes.iter().flat_map(|note| note.lengths.clone()).collect();
-        let encoded = shards::divide(&lengths, pack.shard_size);
-        let all = match pack.records {
-            Records::Pixels => self.listing.photos.len().div_ceil(self.per_shard()),
-            Records::Jpeg => encoded.len(),
-        };
-        agree(comm, few(all))?;
-        let make = |shard: usize| match pack.records {
-            Records::Pixels => {
-                let range = self.in_shard(shard);
-                let bad: Vec<usize> = (failures.range(range.clone()))
-                    .map(|(i, _)| i - range.start)
-                    .collect();
-                let photos = &self.listing.photos[range];
-                shards::finish_slots(&self.work, shard, photos, &bad, &about)
-            }
-            Records::Jpeg => {
-                let (photos, of) = (&self.listing.photos, (shard, &encoded[shard]));
-                shards::join(&self.work, of, photos, notes, &about)
-            }
-        };
-        let counters = comm.counters(COUNTERS)?;
-        let made = self.make_all(counters.as_ref(), all, &make);
-        if made.is_err() {
-            counters.add(FAILED, 1)?;
-        }
-        let made = agree(comm, made);
-        counters.close()?;
-        let text = serde_json::to_vec(&made?).expect("plain values");
-        let mut shards: Vec<ShardFile> = (comm.gather(&text).iter())
-            .flat_map(|text| {
-                let shards: Vec<ShardFile> =
-                    serde_json::from_slice(text).expect("as that rank wrote it");
-                shards
-            })
-            .collect();
-        shards.sort_by(|a, b| a.file.cmp(&b.file));
-        let report = self.report(&failures, &shards);
-        let placed = match comm.rank() {
-            0 => self.place(&report, &shards),
-            _ => Ok(()),
-        };
-        agree(comm, placed).map(|()| report)
-    }
-
-    /// Makes shards ready that no other rank makes.
-    fn make_all(
-        &self,
-        counters: &dyn Counters,
-        all: usize,
-        make: &dyn Fn(usize) -> Result<usize>,
-    ) -> Result<Vec<ShardFile>> {
-        let mut made = Vec::new();
-        loop {
-            let shard = counters.add(NEXT, 1)? as usize;
-            if shard >= all || failed(counters)? {
-                return Ok(made);
-            }
-            interrupt::check()?;
-            let samples = make(shard)?;
-            if samples > 0 {
-                let (bytes, xxh3) = files::checksum(&self.work.ready(shard), &|| ())?;
-                made.push(ShardFile {
-                    file: name(shard),
-                    samples,
-                    bytes,
-                    xxh3,
-                });
-            }
-        }
-    }
-
-    /// Refuses what cannot become a set.
-    fn judge(&self, failures: &BTreeMap<usize, &str>) -> Result<()> {
-        let first = failures.first_key_value();
-        let path = |&i: &usize| self.pack.photos.join(&self.listing.photos[i].path);
-        match first {
-            Some((i, why)) if self.pack.bad == Bad::Stop => Err(unreadable(&path(i), why)),
-            Some((i, why)) if failures.len() == self.listing.photos.len() => {
-                let problem = format!("no photo in it can be read\n  {}: {why}", path(i).display());
-                let hint = "is it the right folder?";
-                Err(Error::file(&self.pack.photos, problem, hint))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// What shards say of the set.
-    fn about(&self, notes: &[Note], failures: usize) -> About {
-        let pack = self.pack;
-        let samples = self.listing.photos.len() - failures;
-        let plane = (pack.shape.h * pack.shape.w) as u128;
-        let count = samples as u128 * plane;
-        let total = |channel: usize, power: usize| -> u128 {
-            let each = notes
-                .iter()
-                .map(|note| u128::from(note.sums[channel][power]));
-            each.sum()
-        };
-        let figures = |channel| figures([total(channel, 0), total(channel, 1)], count);
-        let (mean, std) = (0..pack.shape.c).map(figures).unzip();
-        let folder = pack.photos.file_name().unwrap_or_default();
-        About {
-            description: Description {
-                samples,
-                shape: pack.shape,
-                classes: self.listing.classes.len() as u32,
-                class_names: self.listing.classes.clone(),
-                float: false,
-                shards: 1,
-                provenance: format!(
-                    "photos of {}, {} to {}",
-                    folder.to_string_lossy(),
-                    pack.fit,
-                    pack.shape
-                ),
-                force: pack.force,
-            },
-            fit: pack.fit.to_string(),
-            mean,
-            std,
-        }
-    }
-
-    fn report(&self, failures: &BTreeMap<usize, &str>, shards: &[ShardFile]) -> Report {
-        let listing = &self.listing;
+    fn report(&self, notes: &[Note], shards: &[ShardFile]) -> Report {
+        let (listing, failures) = (&self.listing, failures(notes));
         let mut counts = listing.counts();
         for i in failures.keys() {
             counts[listing.photos[*i].label as usize] -= 1;
@@ -379,18 +257,17 @@ impl Job<'_> {
         }
     }
 
-    /// Writes the manifest and puts the set in its place; by the first rank.
-    fn place(&self, report: &Report, shards: &[ShardFile]) -> Result<()> {
-        manifest::write(&self.work.set(), self.pack, report, shards)?;
-        self.work.finish(&self.pack.out, self.pack.force)
-    }
-}
-
-fn few(shards: usize) -> Result<()> {
-    match shards <= MOST_SHARDS {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
-            "{shards} shards, at most {MOST_SHARDS} are possible: give a larger --shard-size"
-        ))),
+    /// Tells of shards in a manifest, and puts the set in its place; *collective*.
+    fn place(&self, notes: &[Note], shards: &[ShardFile]) -> Result<Report> {
+        let report = self.report(notes, shards);
+        let place = || {
+            manifest::write(&self.work.set(), self.pack, &report, shards)?;
+            self.work.finish(&self.pack.out, self.pack.force)
+        };
+        let placed = match self.comm.rank() {
+            0 => place(),
+            _ => Ok(()),
+        };
+        agree(self.comm, placed).map(|()| report)
     }
 }

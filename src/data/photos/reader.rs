@@ -57,6 +57,11 @@ impl Reader {
         self.make(file).map(|()| &self.pixels[..])
     }
 
+    /// Where the pixels of the photo are that was read last, for who takes them and leaves as much memory.
+    pub(super) fn memory(&mut self) -> &mut Vec<u8> {
+        &mut self.pixels
+    }
+
     /// The photo that was read last as a JPEG file: as it was, unless a quality is given or it is too large for readers.
     pub(super) fn jpeg(&self, quality: Option<u8>) -> Result<Vec<u8>, String> {
         if quality.is_none() && is_jpeg(&self.file) && self.had <= MOST_PIXELS {

@@ -1,18 +1,19 @@
 //! Shards of photos: pixels go to their slots at once, encoded records into parts that are joined at the end.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 
 use super::listing::Photo;
 use super::work::{Note, Work};
-use crate::data::{Description, ENCODED, Shape, ShardWriter};
+use crate::data::{Description, ENCODED, Shape};
 use crate::h5;
 use crate::{Error, Result, files};
 
-/// Bytes that are copied at once.
-const AT_ONCE: usize = 4 << 20;
+/// Bytes that are written at once.
+const AT_ONCE: usize = 1 << 20;
 
 /// What all shards say of the set.
 pub(super) struct About {
@@ -22,11 +23,20 @@ pub(super) struct About {
     pub(super) std: Vec<f32>,
 }
 
-/// Where the pixels of photos go: as many photos to a shard as fit, read or not.
+/// Where the pixels of photos go: every photo has a slot in a shard, read or not. They are written some at once: systems
+/// keep what is written so in larger pieces, which come to the disk with less work.
 pub(super) struct Slots<'a> {
     work: &'a Work,
     each: usize,
+    /// Pixels that are to be written one behind the other, and the shard and the slot where that begins.
+    some: Vec<Vec<u8>>,
+    first: (usize, usize),
+    /// Memory to be used again.
+    spare: Vec<Vec<u8>>,
+    /// A shard, its file and where the pixels begin there.
     open: Option<(usize, File, u64)>,
+    /// Those that were written before, and are not known to be on the disk.
+    unsynced: Vec<File>,
 }
 
 impl<'a> Slots<'a> {
@@ -34,20 +44,50 @@ impl<'a> Slots<'a> {
         Self {
             work,
             each: shape.len(),
+            some: Vec::new(),
+            first: (0, 0),
+            spare: Vec::new(),
             open: None,
+            unsynced: Vec::new(),
         }
     }
 
-    /// Writes the pixels of the photo in `slot` of `shard`.
-    pub(super) fn write(&mut self, shard: usize, slot: usize, pixels: &[u8]) -> Result<()> {
+    /// Has the pixels written of the photo in a slot of a shard, and may give other memory for them.
+    pub(super) fn write(&mut self, at: (usize, usize), pixels: &mut Vec<u8>) -> Result<()> {
+        if self.each > AT_ONCE / 2 {
+            return self.put(at, std::slice::from_ref(pixels));
+        }
+        let (shard, slot) = self.first;
+        let is_next = at == (shard, slot + self.some.len());
+        if !is_next || (self.some.len() + 1) * self.each > AT_ONCE {
+            self.flush()?;
+        }
+        if self.some.is_empty() {
+            self.first = at;
+        }
+        let spare = self.spare.pop().unwrap_or_else(|| vec![0; self.each]);
+        self.some.push(std::mem::replace(pixels, spare));
+        Ok(())
+    }
+
+    /// Writes what is to be written.
+    fn flush(&mut self) -> Result<()> {
+        let mut some = std::mem::take(&mut self.some);
+        let written = match some.is_empty() {
+            true => Ok(()),
+            false => self.put(self.first, &some),
+        };
+        self.spare.append(&mut some);
+        written
+    }
+
+    /// Writes the pixels of photos one behind the other.
+    fn put(&mut self, (shard, slot): (usize, usize), photos: &[Vec<u8>]) -> Result<()> {
         let path = self.work.slots(shard);
         let (file, start) = match &mut self.open {
             Some((open, file, start)) if *open == shard => (file, *start),
             open => {
-                if let Some((last, file, _)) = open.take() {
-                    let path = self.work.slots(last);
-                    file.sync_data().map_err(Error::io("write", path))?;
-                }
+                self.unsynced.extend(open.take().map(|(_, file, _)| file));
                 let start = place(&path)?;
                 let file = File::options().write(true).open(&path);
                 let file = file.map_err(Error::io("write", &path))?;
@@ -56,27 +96,28 @@ impl<'a> Slots<'a> {
             }
         };
         let at = start + (slot * self.each) as u64;
-        file.write_all_at(pixels, at)
-            .map_err(Error::io("write", &path))
+        files::write_all_at(file, photos, at).map_err(Error::io("write", &path))
     }
 
-    /// The file that was written last, for what is not on the disk yet.
-    pub(super) fn unsynced(&self) -> Result<Option<File>> {
-        let clone = |(shard, file, _): &(usize, File, u64)| {
+    /// Writes all, and gives the files that were written since this was called last, for what is not on the disk yet.
+    pub(super) fn unsynced(&mut self) -> Result<Vec<File>> {
+        self.flush()?;
+        let mut files = std::mem::take(&mut self.unsynced);
+        if let Some((shard, file, _)) = &self.open {
             let path = self.work.slots(*shard);
-            file.try_clone().map_err(Error::io("write", path))
-        };
-        self.open.as_ref().map(clone).transpose()
+            files.push(file.try_clone().map_err(Error::io("write", path))?);
+        }
+        Ok(files)
     }
 }
 
 /// Where the pixels of a shard begin in its file.
-fn place(path: &std::path::Path) -> Result<u64> {
-    let offset = h5::File::open(path)?.table("images")?.offset();
+fn place(path: &Path) -> Result<u64> {
+    let offset = h5::File::place_in_own(path, "images")?;
     offset.ok_or_else(|| Error::file(path, "has no place for pixels", "remove it, and pack again"))
 }
 
-/// Makes a file with room for the pixels of these photos, unless it is there; where some are `noted` as done, it must be.
+/// Makes a file with room for the pixels of these photos; where some are `noted` as done, it must be there.
 pub(super) fn reserve(
     work: &Work,
     (shard, noted): (usize, bool),
@@ -84,77 +125,86 @@ pub(super) fn reserve(
     shape: Shape,
 ) -> Result<()> {
     let path = work.slots(shard);
+    if !noted {
+        return make_room(&path, photos.iter(), shape);
+    }
     if path.exists() || work.ready(shard).exists() {
         return Ok(());
     }
-    if noted {
-        let hint = "remove that folder, and pack again";
-        let problem = format!(
-            "has notes of pixels that are gone, those of {}",
-            path.display()
-        );
-        return Err(Error::file(work.path(), problem, hint));
-    }
-    let staged = files::Staged::new(&path, false)?;
-    let file = h5::File::create(staged.path())?;
-    let Shape { c, h, w } = shape;
-    drop(file.reserve::<u8>("images", &[photos.len(), c, h, w])?);
-    let labels: Vec<u32> = photos.iter().map(|photo| photo.label).collect();
-    file.filled("labels", &labels)?;
-    file.close()?;
-    staged.commit()
+    let hint = "remove that folder, and pack again";
+    let problem = format!(
+        "has notes of pixels that are gone, those of {}",
+        path.display()
+    );
+    Err(Error::file(work.path(), problem, hint))
 }
 
-/// Makes a shard ready of the slots for `photos`, without those that are `bad`; gives how many samples it has.
+/// A file with room for the pixels of `photos`, and with their labels.
+fn make_room<'a>(path: &Path, photos: impl Iterator<Item = &'a Photo>, shape: Shape) -> Result<()> {
+    let labels: Vec<u32> = photos.map(|photo| photo.label).collect();
+    let Shape { c, h, w } = shape;
+    let file = h5::File::create_in_pages(path)?;
+    drop(file.reserve::<u8>("images", &[labels.len(), c, h, w])?);
+    file.filled("labels", &labels)?;
+    file.close()
+}
+
+/// Makes a shard of the slots for `photos`, without those that are `bad`; gives how many samples it has, and where it is.
 pub(super) fn finish_slots(
     work: &Work,
     shard: usize,
     photos: &[Photo],
     bad: &[usize],
     about: &About,
-) -> Result<usize> {
+) -> Result<(usize, PathBuf)> {
     let (from, ready) = (work.slots(shard), work.ready(shard));
     let good = photos.len() - bad.len();
     if good == 0 || ready.exists() {
-        return Ok(good);
+        return Ok((good, ready));
     }
-    let (mean, std) = (&about.mean, &about.std);
-    if bad.is_empty() {
-        let file = h5::File::open_to_write(&from)?;
-        // Whoever was stopped here before has said a part of it already.
-        if file.text("provenance").is_none() {
-            about
-                .description
-                .write(&file, crate::data::VERSION, mean, std)?;
-        }
-        file.close()?;
-        files::sync(&from)?;
-        fs::rename(&from, &ready).map_err(Error::io("rename to", &ready))?;
-        return Ok(good);
+    // Whoever was stopped here before may have said something else of the set, or a part of it.
+    let is_begun = h5::text(&from, "format").is_some();
+    let made = match bad.is_empty() && !is_begun {
+        true => from,
+        false => without(work, shard, photos, bad, about.description.shape)?,
+    };
+    let (file, version) = (h5::File::open_to_write(&made)?, crate::data::VERSION);
+    (about.description).write(&file, version, &about.mean, &about.std)?;
+    file.close().map(|()| (good, made))
+}
+
+/// Copies the slots for `photos` without those that are `bad`; gives where they are.
+fn without(
+    work: &Work,
+    shard: usize,
+    photos: &[Photo],
+    bad: &[usize],
+    shape: Shape,
+) -> Result<PathBuf> {
+    let (from, made) = (work.slots(shard), work.copied(shard));
+    let good: Vec<usize> = (0..photos.len())
+        .filter(|slot| bad.binary_search(slot).is_err())
+        .collect();
+    make_room(&made, good.iter().map(|&slot| &photos[slot]), shape)?;
+    let place_of = |slot: usize| (slot * shape.len()) as u64;
+    let (start, to) = (place(&from)?, place(&made)?);
+    let source = File::open(&from).map_err(Error::io("read", &from))?;
+    let copy = File::options().write(true).open(&made);
+    let copy = copy.map_err(Error::io("write", &made))?;
+    let mut pixels = vec![0; shape.len()];
+    for (i, &slot) in good.iter().enumerate() {
+        let read = source.read_exact_at(&mut pixels, start + place_of(slot));
+        read.map_err(Error::io("read", &from))?;
+        let written = copy.write_all_at(&pixels, to + place_of(i));
+        written.map_err(Error::io("write", &made))?;
     }
-    let staged = files::Staged::new(&ready, false)?;
-    let mut writer = ShardWriter::create(staged.path(), good, &about.description)?;
-    let (start, each) = (place(&from)?, about.description.shape.len());
-    let file = File::open(&from).map_err(Error::io("read", &from))?;
-    let mut pixels = vec![0; each];
-    for (slot, photo) in photos.iter().enumerate() {
-        if bad.binary_search(&slot).is_err() {
-            let at = start + (slot * each) as u64;
-            file.read_exact_at(&mut pixels, at)
-                .map_err(Error::io("read", &from))?;
-            writer.push(&pixels, photo.label)?;
-        }
-    }
-    writer.close(&about.description, mean, std)?;
-    staged.commit()?;
-    fs::remove_file(&from).map_err(Error::io("remove", &from))?;
-    Ok(good)
+    Ok(made)
 }
 
 /// Encoded records of a stretch on their way to the disk.
 pub(super) struct Part {
     file: std::io::BufWriter<File>,
-    path: std::path::PathBuf,
+    path: PathBuf,
 }
 
 impl Part {
@@ -180,12 +230,14 @@ impl Part {
     }
 }
 
-/// Which photos are in which shard of encoded records: as many as have `size` bytes together, or a little more.
+/// Which photos are in which shard of encoded records: all have about as many bytes, `size` or a little more at most.
 pub(super) fn divide(lengths: &[u32], size: usize) -> Vec<Range<usize>> {
+    let all: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+    let size = all.div_ceil(all.div_ceil(size.max(1) as u64).max(1));
     let (mut shards, mut start, mut bytes) = (Vec::new(), 0, 0);
     for (i, &length) in lengths.iter().enumerate() {
-        bytes += length as usize;
-        if bytes >= size {
+        bytes += u64::from(length);
+        if bytes >= size && length > 0 {
             shards.push(start..i + 1);
             (start, bytes) = (i + 1, 0);
         }
@@ -196,14 +248,14 @@ pub(super) fn divide(lengths: &[u32], size: usize) -> Vec<Range<usize>> {
     shards
 }
 
-/// Makes a shard ready of the encoded records of `range`; gives how many samples it has.
+/// Makes a shard of the encoded records of `range`; gives how many samples it has, and where it is.
 pub(super) fn join(
     work: &Work,
     (shard, range): (usize, &Range<usize>),
     photos: &[Photo],
     notes: &[Note],
     about: &About,
-) -> Result<usize> {
+) -> Result<(usize, PathBuf)> {
     let over = |note: &&Note| note.start < range.end && range.start < note.end;
     let notes: Vec<&Note> = notes.iter().filter(over).collect();
     let length = |i: usize| {
@@ -214,9 +266,9 @@ pub(super) fn join(
         u64::from(note.lengths[i - note.start])
     };
     let good: Vec<usize> = range.clone().filter(|&i| length(i) > 0).collect();
-    let ready = work.ready(shard);
+    let (made, ready) = (work.copied(shard), work.ready(shard));
     if ready.exists() {
-        return Ok(good.len());
+        return Ok((good.len(), ready));
     }
     let starts: Vec<u64> = std::iter::once(0)
         .chain(good.iter().scan(0, |sum, &i| {
@@ -226,8 +278,7 @@ pub(super) fn join(
         .collect();
     let bytes = *starts.last().expect("one at least");
     let labels: Vec<u32> = good.iter().map(|&i| photos[i].label).collect();
-    let staged = files::Staged::new(&ready, false)?;
-    let file = h5::File::create(staged.path())?;
+    let file = h5::File::create(&made)?;
     let records = file.new_table::<u8>("records", &[bytes as usize])?;
     let mut written = 0;
     for note in &notes {
@@ -257,8 +308,7 @@ pub(super) fn join(
         .description
         .write(&file, ENCODED, &about.mean, &about.std)?;
     file.close()?;
-    staged.commit()?;
-    Ok(good.len())
+    Ok((good.len(), made))
 }
 
 fn length_in(note: &Note) -> impl Fn(usize) -> u64 {

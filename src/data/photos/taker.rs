@@ -4,6 +4,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use super::pack::Job;
 use super::reader::Reader;
@@ -14,16 +15,19 @@ use crate::comm::Counters;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt};
 
-/// The most photos between two notes.
+/// The most photos of a note, and between two times that notes are written.
 const STRETCH: usize = 512;
+/// Time between two notes, unless there are so many photos.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Photos between two looks at what others do.
 const LOOK: u64 = 16;
 
-/// What ranks count together: what was taken, who failed, what was done.
-pub(super) const COUNTERS: usize = 3;
-pub(super) const NEXT: usize = 0;
+/// What ranks count together: photos and shards that were taken, who failed, what was done.
+pub(super) const COUNTERS: usize = 4;
+const NEXT: usize = 0;
 pub(super) const FAILED: usize = 1;
 const DONE: usize = 2;
+pub(super) const NEXT_SHARD: usize = 3;
 
 /// Whether a rank has failed.
 pub(super) fn failed(counters: &dyn Counters) -> Result<bool> {
@@ -49,8 +53,15 @@ pub(super) struct Taker<'a> {
     shown: u64,
     /// Photos that this rank has read.
     taken: u64,
-    /// The note that is being written.
-    noting: Option<JoinHandle<Result<()>>>,
+    /// What became of them.
+    notes: Vec<Note>,
+    /// How many of the notes were written, and files that must be on the disk before the next ones are.
+    written: usize,
+    files: Vec<File>,
+    /// When notes were written last.
+    noted: Instant,
+    /// What is being written.
+    writer: Writer,
 }
 
 impl<'a> Taker<'a> {
@@ -68,13 +79,12 @@ impl<'a> Taker<'a> {
             progress,
             shown: 0,
             taken: 0,
-            noting: None,
+            notes: Vec::new(),
+            written: 0,
+            files: Vec::new(),
+            noted: Instant::now(),
+            writer: Writer::default(),
         }
-    }
-
-    /// Photos that it has read.
-    pub(super) fn read(&self) -> u64 {
-        self.taken
     }
 
     /// Takes partitions as long as there are any.
@@ -128,13 +138,25 @@ impl<'a> Taker<'a> {
                 return Ok(());
             }
         }
-        let file = match part {
-            Some(part) => Some(part.unsynced()?),
+        // A stretch is noted only when all of it is with the system.
+        let written = match part {
+            Some(part) => vec![part.unsynced()?],
             None => self.slots.unsynced()?,
         };
-        self.noted()?;
-        self.noting = Some(write_note(&job.work, note, file)?);
-        Ok(())
+        self.files.extend(written);
+        self.notes.push(note);
+        let waiting = self.notes[self.written..].iter();
+        let waiting: usize = waiting.map(|note| note.end - note.start).sum();
+        let due = waiting >= STRETCH || self.noted.elapsed() >= PAUSE;
+        if self.writer.is_busy() && waiting < 2 * STRETCH {
+            return Ok(());
+        }
+        if let Err(error) = self.writer.wait() {
+            // Who knows what has come to the disk: nothing more is noted.
+            self.written = self.notes.len();
+            return Err(error);
+        }
+        self.write(due)
     }
 
     /// Stores what becomes of photo `i`, or says why nothing does.
@@ -159,8 +181,7 @@ impl<'a> Taker<'a> {
             note.lengths.push(record.len() as u32);
             part.push(&record)?;
         } else {
-            let each = self.job.per_shard();
-            self.slots.write(i / each, i % each, pixels)?;
+            self.slots.write(self.job.slot(i), self.reader.memory())?;
         }
         add_moments(&mut note.sums, sums);
         Ok(Ok(()))
@@ -177,26 +198,80 @@ impl<'a> Taker<'a> {
         failed(self.counters)
     }
 
-    /// Waits for the note that is being written.
-    pub(super) fn noted(&mut self) -> Result<()> {
-        match self.noting.take() {
-            Some(writer) => writer.join().expect("a writer of notes does not panic"),
-            None => Ok(()),
+    /// Ends with all notes that it has, one who writes what is not written of them, and how many photos it has read.
+    pub(super) fn end(mut self) -> (Vec<Note>, Result<Writer>, u64) {
+        let begun = self.write(true);
+        (self.notes, begun.map(|()| self.writer), self.taken)
+    }
+
+    /// Begins to bring all to the disk behind what is being written, then the notes if they are `due`.
+    fn write(&mut self, due: bool) -> Result<()> {
+        let (job, mut notes) = (self.job, Vec::new());
+        if due {
+            if self.written == 0 {
+                self.files.extend(job.work.before_notes()?);
+            }
+            if job.pack.records == Records::Jpeg {
+                self.files.push(job.work.parts()?);
+            }
+            notes = self.notes[self.written..].to_vec();
+            self.written = self.notes.len();
+            self.noted = Instant::now();
         }
+        let (before, files) = (
+            std::mem::take(&mut self.writer),
+            std::mem::take(&mut self.files),
+        );
+        self.writer = before.then(&job.work, notes, files)?;
+        Ok(())
     }
 }
 
-/// Writes a note once `file` is on the disk, while other photos are read.
-fn write_note(work: &Work, note: Note, file: Option<File>) -> Result<JoinHandle<Result<()>>> {
-    let work = work.clone();
-    let write = move || {
-        if let Some(file) = file {
-            file.sync_data().map_err(Error::io("write", work.path()))?;
-        }
-        work.write(&note)
-    };
-    std::thread::Builder::new()
-        .name("phalanx notes".into())
-        .spawn(write)
-        .map_err(Error::io("start a thread for", "notes"))
+/// One who writes notes while other things are done, if there are any. Dropped, it is waited for.
+#[derive(Default)]
+pub(super) struct Writer(Option<JoinHandle<Result<()>>>);
+
+impl Writer {
+    /// Writes notes too, once `files` are on the disk.
+    fn then(self, work: &Work, notes: Vec<Note>, files: Vec<File>) -> Result<Self> {
+        let work = work.clone();
+        let write = move || {
+            self.end()?;
+            for file in files {
+                file.sync_all().map_err(Error::io("write", work.path()))?;
+            }
+            match notes.is_empty() {
+                true => Ok(()),
+                false => work.write(&notes),
+            }
+        };
+        let writer = std::thread::Builder::new()
+            .name("phalanx notes".into())
+            .spawn(write)
+            .map_err(Error::io("start a thread for", "notes"))?;
+        Ok(Self(Some(writer)))
+    }
+
+    fn is_busy(&self) -> bool {
+        self.0.as_ref().is_some_and(|writer| !writer.is_finished())
+    }
+
+    /// Waits until all is written.
+    pub(super) fn end(mut self) -> Result<()> {
+        self.wait()
+    }
+
+    fn wait(&mut self) -> Result<()> {
+        let join = |writer: JoinHandle<Result<()>>| {
+            writer.join().expect("a writer of notes does not panic")
+        };
+        self.0.take().map_or(Ok(()), join)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Whoever wants to know of a failure calls `end`.
+        let _ = self.wait();
+    }
 }

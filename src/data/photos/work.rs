@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Records;
 use crate::comm::Comm;
 use crate::data::{Shape, only_shards};
-use crate::files::{put, write_text};
+use crate::files::{put, sync, write_text};
 use crate::{Error, Result};
 
 /// What decides on every byte of the set.
@@ -46,6 +46,13 @@ pub(super) struct Note {
 }
 
 impl Note {
+    /// Whether it speaks of photos in `range` that could be read.
+    pub(super) fn has_read(&self, range: &Range<usize>) -> bool {
+        let both = self.start.max(range.start)..self.end.min(range.end);
+        let bad = self.failures.iter().filter(|(i, _)| both.contains(i));
+        both.len() > bad.count()
+    }
+
     /// Whether it can be of a set of so many photos.
     fn is_sound(&self, photos: usize) -> bool {
         let range = self.start..self.end;
@@ -54,6 +61,9 @@ impl Note {
         !range.is_empty() && self.end <= photos && lengths && failures
     }
 }
+
+/// The folders in it.
+const FOLDERS: [&str; 4] = ["notes", "slots", "parts", "set"];
 
 /// The folder of what is being packed.
 #[derive(Clone)]
@@ -103,22 +113,32 @@ impl Work {
         }
         let text = serde_json::to_string_pretty(plan).expect("plain values");
         let written = fs::read_to_string(self.plan());
-        if !matches!(&written, Ok(written) if *written == text) {
-            if written.is_ok() {
+        let is_other = !matches!(&written, Ok(written) if *written == text);
+        // Whoever was stopped when the set had just taken its place has left nothing to go on with.
+        if is_other || !self.set().is_dir() {
+            if written.is_ok() && is_other {
                 log::warn!(
                     "{} was begun with other photos or settings: it begins anew",
                     out.display()
                 );
             }
-            for folder in ["notes", "slots", "parts", "set"] {
-                let folder = self.path.join(folder);
-                if folder.exists() {
-                    fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;
-                }
+            let old = FOLDERS.into_iter().chain(["set.replaced"]);
+            let old: Vec<PathBuf> = (old.map(|folder| self.path.join(folder)))
+                .filter(|folder| folder.exists())
+                .collect();
+            for folder in &old {
+                fs::remove_dir_all(folder).map_err(Error::io("remove", folder))?;
             }
-            write_text(&self.plan(), &text)?;
+            if written.is_ok() {
+                fs::remove_file(self.plan()).map_err(Error::io("remove", self.plan()))?;
+            }
+            // Nothing of another plan may be there with this one.
+            if written.is_ok() || !old.is_empty() {
+                sync(&self.path)?;
+            }
+            fs::write(self.plan(), &text).map_err(Error::io("write", self.plan()))?;
         }
-        for folder in ["notes", "slots", "parts", "set"] {
+        for folder in FOLDERS {
             create(&self.path.join(folder))?;
         }
         Ok(Lock(file))
@@ -154,10 +174,42 @@ impl Work {
         self.path.join("set")
     }
 
-    /// Says durably that a stretch is done.
-    pub(super) fn write(&self, note: &Note) -> Result<()> {
-        let name = format!("{:09}-{:09}.json", note.start, note.end);
-        let text = serde_json::to_string(note).expect("plain values");
+    /// A shard on its way there, where it is not made of its slots in place.
+    pub(super) fn copied(&self, shard: usize) -> PathBuf {
+        self.path.join("parts").join(name(shard))
+    }
+
+    /// Puts a shard that was made and is on the disk into the set, unless it is there.
+    pub(super) fn settle(&self, shard: usize, made: &Path) -> Result<()> {
+        let (ready, slots) = (self.ready(shard), self.slots(shard));
+        if made == ready {
+            return Ok(());
+        }
+        fs::rename(made, &ready).map_err(Error::io("rename to", &ready))?;
+        if slots.exists() {
+            sync(&self.set())?;
+            fs::remove_file(&slots).map_err(Error::io("remove", &slots))?;
+        }
+        Ok(())
+    }
+
+    /// What must be on the disk before any note is: the plan, and which files of pixels there are.
+    pub(super) fn before_notes(&self) -> Result<Vec<File>> {
+        let paths = [self.plan(), self.path.clone(), self.path.join("slots")];
+        let open = |path: &PathBuf| File::open(path).map_err(Error::io("read", path));
+        paths.iter().map(open).collect()
+    }
+
+    /// Which files of encoded records there are; on the disk before a note tells of them.
+    pub(super) fn parts(&self) -> Result<File> {
+        let path = self.path.join("parts");
+        File::open(&path).map_err(Error::io("read", path))
+    }
+
+    /// Says durably that stretches are done, one at least, whose files are on the disk.
+    pub(super) fn write(&self, notes: &[Note]) -> Result<()> {
+        let name = format!("{:09}-{:09}.json", notes[0].start, notes[0].end);
+        let text = serde_json::to_string(notes).expect("plain values");
         write_text(&self.path.join("notes").join(name), &text)
     }
 
@@ -179,9 +231,9 @@ impl Work {
         for entry in fs::read_dir(&folder).map_err(Error::io("read folder", &folder))? {
             let path = entry.map_err(Error::io("read folder", &folder))?.path();
             let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
-            // One that is not whole is that of a stretch that is not done.
-            let note = serde_json::from_str(&text).ok();
-            notes.extend(note.filter(|note: &Note| note.is_sound(photos)));
+            // One that is not whole is that of stretches that are not done.
+            let told: Vec<Note> = serde_json::from_str(&text).unwrap_or_default();
+            notes.extend(told.into_iter().filter(|note| note.is_sound(photos)));
         }
         notes.sort_by_key(|note| (note.start, note.end));
         let mut end = 0;
@@ -205,19 +257,57 @@ pub(super) fn name(shard: usize) -> String {
     format!("shard-{shard:05}.h5")
 }
 
-/// What is left of `photos` beside these notes, in about `parts` stretches one behind the other.
-pub(super) fn partitions(notes: &[Note], photos: usize, parts: usize) -> Vec<Range<usize>> {
+/// The fewest photos that a rank takes at once, where there are as many for each part.
+const LEAST: usize = 8;
+
+/// What is left of `photos` beside these notes, in stretches in the order that `ranks` take them. Each is one of `parts` of what
+/// is left behind it, so that the last ones, at whose end ranks wait for each other, are short; and those that ranks take
+/// at the same time are far apart, so that ranks do not write to the same file.
+pub(super) fn partitions(
+    notes: &[Note],
+    photos: usize,
+    parts: usize,
+    ranks: usize,
+) -> Vec<Range<usize>> {
     let starts = std::iter::once(0).chain(notes.iter().map(|note| note.end));
     let ends = notes.iter().map(|note| note.start).chain([photos]);
     let gaps: Vec<Range<usize>> = starts.zip(ends).map(|(start, end)| start..end).collect();
-    let left: usize = gaps.iter().map(ExactSizeIterator::len).sum();
-    let each = left.div_ceil(parts.max(1)).max(1);
-    let cut = |gap: Range<usize>| {
-        let end = gap.end;
-        gap.step_by(each)
-            .map(move |start| start..end.min(start + each))
-    };
-    gaps.into_iter().flat_map(cut).collect()
+    let all: usize = gaps.iter().map(ExactSizeIterator::len).sum();
+    let parts = parts.max(1);
+    let least = all.div_ceil(parts).clamp(1, LEAST);
+    let (mut sizes, mut left) = (Vec::new(), all);
+    while left > 0 {
+        let size = left.div_ceil(parts).max(least).min(left);
+        sizes.push(size);
+        left -= size;
+    }
+    // Rank after rank, as if each took its turn; then back to turns.
+    let turns = (0..ranks).flat_map(|rank| (rank..sizes.len()).step_by(ranks));
+    let mut at = 0;
+    let mut taken: Vec<(usize, Range<usize>)> = turns
+        .map(|turn| {
+            at += sizes[turn];
+            (turn, at - sizes[turn]..at)
+        })
+        .collect();
+    taken.sort_by_key(|(turn, _)| *turn);
+    let taken = taken.into_iter().map(|(_, stretch)| stretch);
+    taken.flat_map(|stretch| within(&gaps, stretch)).collect()
+}
+
+/// Where a stretch is that counts only what is in `gaps`.
+fn within(gaps: &[Range<usize>], stretch: Range<usize>) -> Vec<Range<usize>> {
+    let mut before = 0;
+    let mut found = Vec::new();
+    for gap in gaps {
+        let start = stretch.start.max(before);
+        let end = stretch.end.min(before + gap.len());
+        if start < end {
+            found.push(gap.start + start - before..gap.start + end - before);
+        }
+        before += gap.len();
+    }
+    found
 }
 
 #[cfg(test)]
@@ -236,13 +326,37 @@ mod tests {
 
     #[test]
     fn partitions_are_what_no_note_speaks_of() {
-        assert_eq!(partitions(&[], 10, 4), [0..3, 3..6, 6..9, 9..10]);
+        assert_eq!(partitions(&[], 10, 4, 1), [0..3, 3..6, 6..9, 9..10]);
         assert_eq!(
-            partitions(&[note(2, 4), note(9, 10)], 10, 3),
-            [0..2, 4..7, 7..9]
+            partitions(&[note(2, 4), note(9, 10)], 10, 3, 1),
+            [0..2, 4..5, 5..8, 8..9]
         );
-        assert_eq!(partitions(&[note(0, 10)], 10, 3), [0..0; 0]);
-        assert_eq!(partitions(&[], 2, 100), [0..1, 1..2]);
+        assert_eq!(partitions(&[note(0, 10)], 10, 3, 2), [0..0; 0]);
+        assert_eq!(partitions(&[], 2, 100, 5), [0..1, 1..2]);
+        // Of many, the last ones are short.
+        let lengths: Vec<usize> = partitions(&[], 100, 2, 1)
+            .iter()
+            .map(ExactSizeIterator::len)
+            .collect();
+        assert_eq!(lengths, [50, 25, 13, 8, 4]);
+        // Ranks are far apart, and leave nothing out.
+        assert_eq!(
+            partitions(&[], 100, 4, 2),
+            [
+                0..25,
+                55..74,
+                25..39,
+                74..85,
+                39..47,
+                85..93,
+                47..55,
+                93..100
+            ]
+        );
+        let mut gaps = partitions(&[note(7, 11), note(30, 50)], 100, 6, 3);
+        gaps.sort_by_key(|gap| gap.start);
+        let photos: Vec<usize> = gaps.into_iter().flatten().collect();
+        assert_eq!(photos, Vec::from_iter((0..7).chain(11..30).chain(50..100)));
     }
 
     #[test]
@@ -251,9 +365,9 @@ mod tests {
         let work = Work::of(&folder.path().join("set")).unwrap();
         fs::create_dir_all(work.path.join("notes")).unwrap();
         for (start, end) in [(3, 5), (0, 2), (4, 6), (8, 12)] {
-            work.write(&note(start, end)).unwrap();
+            work.write(&[note(start, end)]).unwrap();
         }
-        fs::write(work.path.join("notes/half.json"), "{\"start\": 6, \"e").unwrap();
+        fs::write(work.path.join("notes/half.json"), "[{\"start\": 6, \"e").unwrap();
         assert_eq!(work.read(10).unwrap(), [note(0, 2), note(3, 5)]);
     }
 }

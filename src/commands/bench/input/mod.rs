@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use super::{Waiting, check_ranks};
 use crate::comm::{Comm, agree};
 use crate::data::Frame;
+use crate::observe::plot::write_all;
 use crate::observe::{Progress, say};
 use crate::{Error, Result, files, interrupt};
 use design::Row;
@@ -164,19 +165,7 @@ fn tell(settings: &Settings, rows: &[Row]) -> Result<()> {
     write("speedups.csv", tables::csv(&tables::factors(&speedups)))?;
     let plots = plots::all(&parameters, &joint);
     write("study.html", plots::page(&told, &plots))?;
-    let folder = place.join("plots");
-    std::fs::create_dir(&folder).map_err(Error::io("create folder", &folder))?;
-    let mut fonts = Ok(());
-    for plot in &plots {
-        write(&format!("plots/{}.svg", plot.name), plot.standalone())?;
-        let path = folder.join(format!("{}.png", plot.name));
-        fonts = fonts
-            .and(plot.png().map(|png| (path, png)))
-            .and_then(|(path, png)| std::fs::write(&path, png).map_err(Error::io("write", &path)));
-    }
-    if let Err(error) = fonts {
-        log::warn!("plots are there as SVG only: {error}");
-    }
+    write_all(&plots, &place.join("plots"))?;
     staged.commit()?;
     say(&format!("written to {}", out.display()));
     Ok(())

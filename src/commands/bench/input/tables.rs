@@ -76,8 +76,11 @@ pub(super) fn speedups(all: &[Speedup]) -> String {
             "\n  {what:<44} {before:>10.3} {after:>10.3} {factor:>8.2} ({low:.2} to {high:.2})"
         );
     }
-    text
+    text + PUBLISHED
 }
+
+/// What a course's reports found, on machines and photos of their own.
+const PUBLISHED: &str = "\n  published: caching 5,241 s → 740 s (7.08); three shapes of clusters 137.9, 98.5 and 79.8 s (1.40, 1.73)";
 
 /// The curves of each parameter, the best first.
 pub(super) fn parameters(all: &[ByParameter]) -> String {

@@ -87,13 +87,18 @@ fn a_job_that_was_stopped_is_taken_up_where_it_was() {
     let place = tempfile::tempdir().unwrap();
     let photos = place.path().join("photos");
     folder(&photos, 30);
-    for records in [Records::Pixels, Records::Jpeg] {
+    for (records, is_begun) in [
+        (Records::Pixels, false),
+        (Records::Pixels, true),
+        (Records::Jpeg, false),
+    ] {
         let whole = Pack {
             records,
-            ..asked(&photos, place.path().join(format!("whole-{records:?}")))
+            force: true,
+            ..asked(&photos, place.path().join("whole"))
         };
         packed(1, &whole).unwrap();
-        let out = place.path().join(format!("again-{records:?}"));
+        let out = place.path().join(format!("again-{records:?}-{is_begun}"));
         // A photo near the end is broken for the first job: what comes before it is done.
         let bad = photos.join("pear/005.webp");
         let (good, time) = (
@@ -120,6 +125,14 @@ fn a_job_that_was_stopped_is_taken_up_where_it_was() {
         assert!(error.contains("005.webp: is neither JPEG"), "{error}");
         assert!(!out.exists());
         set(&good);
+        if is_begun {
+            // As if a job had been stopped when it made shards, and had already said something of the set.
+            let name = out.file_name().unwrap().to_string_lossy();
+            let slots = out.with_file_name(format!(".{name}.packing/slots"));
+            let shard = "shard-00000.h5";
+            assert!(crate::h5::text(&slots.join(shard), "format").is_none());
+            fs::copy(whole.out.join(shard), slots.join(shard)).unwrap();
+        }
         let report = packed(3, &again).unwrap();
         assert!(report.before >= 9, "{} were done", report.before);
         assert_eq!(report.before + report.by_rank.iter().sum::<u64>(), 30);
