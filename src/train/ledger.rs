@@ -2,8 +2,8 @@
 //!
 //! Ranks in step leave an exchange together, so that the one which is busy for the longest time until the next one is the one that all
 //! others wait for: no clock has to be the same on two hosts. Each rank notes how long it was busy with what, and every [`WINDOW`] steps
-//! they tell each other. Costs four looks at the clock a step, in steps of [`LONG`] two at what the system counts (1 µs), and a gathering
-//! of 2.5 KiB a rank in [`WINDOW`] steps.
+//! they tell each other. Costs four looks at the clock and one at the core a step, in steps of [`LONG`] two at what the system counts
+//! (1 µs), and a gathering of 3 KiB a rank in [`WINDOW`] steps.
 
 mod cores;
 mod lateness;
@@ -14,22 +14,28 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::comm::Comm;
-use cores::Waiting;
+use crate::comm::{Comm, nodes};
+use cores::{Waiting, core};
 
 /// Steps from one gathering to the next.
 pub const WINDOW: usize = 128;
 /// Compute from which on the system is asked for how long the rank waited for a core. It lets ranks wait for milliseconds: it strikes few
 /// of the shorter steps, and those it strikes are shorter no more.
 const LONG: Duration = Duration::from_micros(250);
-/// Numbers of a step: seconds in load, in compute, in what else there was, of compute without a core, and of waiting.
-const FIELDS: usize = 5;
+/// Numbers of a step: seconds in load, in compute, in what else there was, of compute without a core, and of waiting; and the core that
+/// the rank had at the end.
+const FIELDS: usize = 6;
+/// Where in them the seconds of waiting are, and the core.
+const WAIT: usize = 4;
+const CORE: usize = 5;
 
 /// One rank's side of it.
 pub struct Ledger {
     /// Of the steps since the last gathering.
     noted: Vec<f32>,
     sums: Sums,
+    /// The node of each rank, once they have told each other.
+    nodes: Vec<usize>,
     /// When this rank last left others.
     left: Option<Instant>,
     cores: Option<Waiting>,
@@ -70,6 +76,7 @@ impl Default for Ledger {
         Self {
             noted: Vec::with_capacity(WINDOW * FIELDS),
             sums: Sums::default(),
+            nodes: Vec::new(),
             left: None,
             cores: Waiting::open(),
             before: None,
@@ -126,6 +133,7 @@ impl Ledger {
         } = stride;
         let times = [load, compute, other, self.starved, wait];
         self.noted.extend(times.map(|time| time.as_secs_f32()));
+        self.noted.push(core() as f32);
         if self.noted.len() == WINDOW * FIELDS {
             self.gather(team);
         }
@@ -147,12 +155,15 @@ impl Ledger {
             .map(|bytes| bytes.chunks_exact(4).map(number).collect())
             .collect();
         self.sums.waited.resize(team.size(), 0.0);
-        let last = self.sums.lateness.add(&ranks);
+        if self.nodes.is_empty() {
+            self.nodes = nodes(team);
+        }
+        let last = self.sums.lateness.add(&ranks, &self.nodes);
         let mine = self.noted.chunks_exact(FIELDS);
         for (note, last) in mine.zip(last) {
             // The last one waits for nobody: what it has of waiting is the meeting itself.
             if last != team.rank() {
-                self.sums.waited[last] += f64::from(note[FIELDS - 1]);
+                self.sums.waited[last] += f64::from(note[WAIT]);
             }
         }
         self.noted.clear();
@@ -237,18 +248,46 @@ mod tests {
 
     #[test]
     fn time_without_a_core_makes_no_rank_slow() {
-        let rank = |compute: f32, starved: f32| [0.0, compute, 0.0, starved, 0.0].repeat(64);
-        let mut lateness = Lateness::default();
-        let alike = rank(0.01, 0.0);
-        lateness.add(&[alike.clone(), alike, rank(0.05, 0.04), rank(0.05, 0.0)]);
-        let found = lateness
-            .ranks()
-            .iter()
-            .map(|late| [late.blocks, late.slow_blocks, late.held_blocks]);
-        assert_eq!(
-            found.collect::<Vec<_>>(),
-            [[2, 0, 0], [2, 0, 0], [2, 0, 2], [2, 2, 2]]
+        let found = slow(
+            &[(0.01, 0.0), (0.01, 0.0), (0.05, 0.04), (0.05, 0.0)],
+            [0, 1, 2, 3],
+            [0; 4],
         );
+        assert_eq!(found, [[0, 0], [0, 0], [0, 2], [2, 2]]);
+    }
+
+    /// Of two blocks, those in which each rank is slow, with the seconds of its compute and of those without a core, on these cores of
+    /// these nodes; and those with the latter.
+    fn slow(ranks: &[(f32, f32)], cores: [u8; 4], nodes: [usize; 4]) -> Vec<[u64; 2]> {
+        let notes = ranks.iter().zip(cores).map(|(&(compute, starved), core)| {
+            [0.0, compute, 0.0, starved, 0.0, core.into()].repeat(64)
+        });
+        let mut lateness = Lateness::default();
+        lateness.add(&notes.collect::<Vec<_>>(), &nodes);
+        let ranks = lateness.ranks().iter();
+        assert!(ranks.clone().all(|late| late.blocks == 2));
+        ranks
+            .map(|late| [late.slow_blocks, late.held_blocks])
+            .collect()
+    }
+
+    #[test]
+    fn a_slow_core_makes_none_of_the_ranks_slow_that_share_it() {
+        // Somebody else's work, which the system does not see, slows down the second core.
+        let ranks = [(0.010, 0.0), (0.010, 0.0), (0.014, 0.0), (0.014, 0.0)];
+        let own = |cores, nodes| {
+            slow(&ranks, cores, nodes)
+                .into_iter()
+                .map(|[own, _]| own)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(own([0, 0, 1, 1], [0; 4]), [0; 4]);
+        // With a core each, or on cores of different nodes that have the same number, two of the four are slow.
+        assert_eq!(own([0, 1, 2, 3], [0; 4]), [0, 0, 2, 2]);
+        assert_eq!(own([0, 1, 0, 1], [0, 0, 1, 1]), [0, 0, 2, 2]);
+        // A rank that is slower than who has the same core is slow; so is one by itself that is slower than all others.
+        assert_eq!(own([0, 1, 0, 1], [0; 4]), [0, 0, 2, 2]);
+        assert_eq!(own([0, 0, 0, 1], [0; 4]), [0, 0, 2, 2]);
     }
 
     #[test]

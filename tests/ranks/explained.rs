@@ -36,7 +36,7 @@ pub const JOBS: [(&str, fn()); 5] = [
 fn verdict(words: &str) -> (Vec<(i64, String)>, String, TempDir) {
     let folder = folder();
     // Steps of some milliseconds, which take up most of the time: next to nothing, nobody is worth a word.
-    let words = format!("train lenet train.h5 --steps 128 --batch 64 --no-tune --out run {words}");
+    let words = format!("train lenet train.h5 --steps 256 --batch 64 --no-tune --out run {words}");
     let printed = job(4, folder.path(), &words);
     let result = toml(folder.path().join("run/result.toml"));
     let found = result["verdict"].as_array().unwrap().clone();

@@ -68,7 +68,7 @@ fn a_dependency_is_named_only_behind_its_door() {
         ("ndarray_linalg", "src/linalg/solve.rs"),
         (
             "rustix",
-            "src/files.rs src/h5/examiner.rs src/interrupt.rs src/observe/resources/process.rs",
+            "src/files.rs src/h5/examiner.rs src/interrupt.rs src/observe/resources/process.rs src/train/ledger/cores.rs",
         ),
         ("crc32c", "src/tfrecord.rs"),
         ("prost", "src/data/examples/ src/observe/tensorboard/"),

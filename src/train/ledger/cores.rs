@@ -1,8 +1,13 @@
-//! How long this thread has waited for a core.
+//! Which core this thread has, and how long it has waited for one.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
+
+/// The number of the core that it runs on.
+pub(super) fn core() -> usize {
+    rustix::thread::sched_getcpu()
+}
 
 /// The file in which the system counts it, for the thread that opened it.
 pub(super) struct Waiting(File);
