@@ -50,7 +50,7 @@ pub(super) struct PackArgs {
     /// Size of a shard, in bytes or such as 256MiB.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = bytes)]
     shard_size: usize,
-    /// Whoever is idle takes one of so many parts of the photos that are left, and at last a few [default: four for each rank].
+    /// Whoever is idle takes one of so many parts of the photos that are left, and at last a few [default: two for each rank].
     #[arg(long, value_name = "N", value_parser = positive)]
     partitions: Option<usize>,
     /// The most pixels that a photo may have: one of them is in a rank's memory.

@@ -12,7 +12,7 @@ use crate::job::{LIMIT, csv, folder, good, job, number, toml};
 use crate::launch::{phalanx, run, skip};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 5] = [
+pub const JOBS: [(&str, fn()); 6] = [
     (
         "the verdict names a rank that is slow in compute",
         slow_compute,
@@ -20,6 +20,10 @@ pub const JOBS: [(&str, fn()); 5] = [
     (
         "the verdict names a rank that is slow in loading",
         slow_loading,
+    ),
+    (
+        "the verdict names a slow rank where nobody waits for it",
+        slow_apart,
     ),
     ("the verdict names nobody where all ranks are alike", nobody),
     (
@@ -32,11 +36,12 @@ pub const JOBS: [(&str, fn()); 5] = [
     ),
 ];
 
-/// What limited a run of four ranks: the ranks that were named, and why, with the first words.
-fn verdict(words: &str) -> (Vec<(i64, String)>, String, TempDir) {
+/// What limited a run of four ranks and so many steps: the ranks that were named, and why, with the first words.
+fn verdict(steps: usize, words: &str) -> (Vec<(i64, String)>, String, TempDir) {
     let folder = folder();
     // Steps of some milliseconds, which take up most of the time: next to nothing, nobody is worth a word.
-    let words = format!("train lenet train.h5 --steps 256 --batch 64 --no-tune --out run {words}");
+    let length = format!("--steps {steps} --batch 64");
+    let words = format!("train lenet train.h5 {length} --no-tune --out run {words}");
     let printed = job(4, folder.path(), &words);
     let result = toml(folder.path().join("run/result.toml"));
     let found = result["verdict"].as_array().unwrap().clone();
@@ -81,21 +86,30 @@ fn waited_for(run: &Path) -> usize {
 fn slow_compute() {
     for exchange in ["node-shared", "all-reduce"] {
         let words = format!("--exchange {exchange} --inject slow:2:5");
-        let (named, what, folder) = verdict(&words);
+        let (named, what, folder) = verdict(256, &words);
         assert_eq!(named, [(2, "compute".to_owned())], "{what}");
         assert_eq!(waited_for(&folder.path().join("run")), 2);
     }
 }
 
 fn slow_loading() {
-    let (named, what, folder) = verdict("--inject load:1:25");
+    let (named, what, folder) = verdict(256, "--inject load:1:25");
     assert_eq!(named, [(1, "load".to_owned())], "{what}");
     assert_eq!(waited_for(&folder.path().join("run")), 1);
 }
 
+fn slow_apart() {
+    for (fault, cause) in [("slow:2:5", "compute"), ("load:2:25", "load")] {
+        // So many that the slow rank too takes enough of them to be judged by.
+        let words = format!("--exchange one-sided --inject {fault}");
+        let (named, what, _) = verdict(2048, &words);
+        assert_eq!(named, [(2, cause.to_owned())], "{what}");
+    }
+}
+
 /// Four ranks on few cores wait for each other all the time, and chance decides who is late.
 fn nobody() {
-    let (named, what, _) = verdict("");
+    let (named, what, _) = verdict(256, "");
     assert!(named.is_empty(), "{named:?}: {what}");
 }
 

@@ -16,7 +16,7 @@ use crate::observe::Progress;
 use crate::{Error, Result};
 
 /// Partitions for each rank, where nothing else is asked for.
-const EACH: usize = 4;
+const EACH: usize = 2;
 
 /// What came of it; the same on every rank.
 #[derive(Clone, Debug)]
