@@ -147,7 +147,7 @@ fn a_search_that_cannot_be_is_refused_with_what_to_do() {
     }
 }
 
-/// Figures of all configurations of studies/tune-lenet.toml, as they were measured once on a machine of two cores.
+/// Figures of all configurations of studies/tune-lenet.toml, each measured three times on a quiet machine of two cores.
 #[test]
 fn searches_over_a_recorded_grid_find_a_good_configuration_in_ten_trials() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
