@@ -93,9 +93,10 @@ impl<'c> Clock<'c> {
     }
 
     /// Updates that others made since this rank last read parameters.
-    pub fn missed(&mut self) -> Result<u64> {
-        self.counters.read(&mut self.counts[..RANKS])?;
-        Ok(self.counts[UPDATES].saturating_sub(self.updates))
+    pub fn missed(&self) -> Result<u64> {
+        let mut counts = [0; RANKS];
+        self.counters.read(&mut counts)?;
+        Ok(counts[UPDATES].saturating_sub(self.updates))
     }
 
     /// With a bound of 0, waits until nobody has to read any more what the update will change; gives the time of that.

@@ -71,6 +71,8 @@ pub struct Work<'a> {
     pub step: u64,
     /// The rate.
     pub lr: f32,
+    /// The rate of any step.
+    pub rate: &'a dyn Fn(u64) -> f32,
     /// The sum of rates before, and behind.
     pub time: f32,
     /// See `time`.

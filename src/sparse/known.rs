@@ -39,6 +39,17 @@ pub(super) struct Rules<M> {
 }
 
 impl<M> Rules<M> {
+    /// The same at the rate `lr`.
+    pub(super) fn at_rate<const W: usize>(self, lr: f32) -> Self
+    where
+        M: Move<W>,
+    {
+        Self {
+            common: self.common.at_rate(lr),
+            own: self.own.at_rate(lr),
+        }
+    }
+
     /// The weights of the features from `at` on, of which `states` were read.
     #[inline(always)]
     fn weights<L: Lanes, const W: usize>(

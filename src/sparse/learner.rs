@@ -161,15 +161,20 @@ impl<'a> Learner<'a> {
         };
         let following = (together && step + 1 < self.parts.steps.total()).then_some(step + 1);
         self.ahead = following.map(|step| (step, self.rows(comm, together, step)));
-        let lr = self.parts.schedule.at(step, &self.parts.steps);
-        let unit = if together { 1.0 } else { samples as f64 };
         let time = self.time(step, together);
+        let Parts {
+            schedule, steps, ..
+        } = &self.parts;
+        let rate = |step: u64| schedule.at(step.min(steps.total() - 1), steps);
+        let lr = rate(step);
+        let unit = if together { 1.0 } else { samples as f64 };
         let work = Work {
             set: self.parts.set,
             rows: &mine,
             next: self.ahead.as_ref().map(|(_, (picked, _))| picked),
             step,
             lr,
+            rate: &rate,
             time: time as f32,
             time_after: (time + f64::from(lr) * unit) as f32,
             samples,
@@ -212,6 +217,7 @@ impl<'a> Learner<'a> {
             next: None,
             step,
             lr: 0.0,
+            rate: &|_| 0.0,
             time: 0.0,
             time_after: 0.0,
             samples: rows.len(),

@@ -7,6 +7,9 @@
 //! one may be lost, which rare features seldom meet. Features that are in many rows, and the bias, are moved in copies of each
 //! rank's own ([`Copies`]), which are added up exactly.
 //!
+//! A rank that gets no core for a while comes back with copies and a rate that are old. It notices by what others have done
+//! meanwhile, and goes on with what they have learnt, at the rate of the moment: at the end of a run nobody would make good for it.
+//!
 //! Cost of a row: one line of memory for each feature that is neither hot nor in the cache; of a merge, 8·W bytes for each of
 //! up to 1024 hot features.
 
@@ -39,6 +42,8 @@ const AT_ONCE: usize = LANES / 2;
 const PERIOD: usize = 512;
 /// Merges of very hot copies for one of the others, which rows move that many times as seldom.
 const SELDOM: usize = 16;
+/// Rows that others learn from, each, while a rank was away.
+const AWAY: usize = 2 * PERIOD;
 
 /// Rows that save, with weights in huge pages, the time that one of these takes to get: 0.3 ms, of 0.1 µs each, roughly.
 const ROWS_PER_PAGE: u64 = 3_000;
@@ -63,13 +68,16 @@ pub(super) struct Near<'c, M, const W: usize> {
     /// Rows learnt from since each tier of copies was last added up, and after how many that is due for the first.
     since: [Counter<usize>; 2],
     period: Counter<usize>,
+    /// Updates that others had made, since this rank's last one, when it last looked.
+    missed: Counter<u64>,
 }
 
 /// Learning from all rows of `work`, in order, compiled for the vectors that there are.
 struct Learning<'a, 'c, M, const W: usize> {
     near: &'a Near<'c, M, W>,
     work: &'a Work<'a>,
-    tally: &'a mut Result<Tally>,
+    /// And the sum of their rates.
+    tally: &'a mut Result<(Tally, f32)>,
 }
 
 impl<M: Move<W>, const W: usize> LaneWork for Learning<'_, '_, M, W> {
@@ -127,6 +135,7 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
             spare: std::array::from_fn(|_| AtomicU32::new(0)),
             since: Default::default(),
             period: Counter::new(AHEAD),
+            missed: Counter::new(0),
         };
         near.enlarge(rows)?;
         Ok(near)
@@ -244,17 +253,19 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         Ok(())
     }
 
-    /// Learns from all rows of `work`, in order.
+    /// Learns from all rows of `work`, in order; gives the sum of their rates too.
     #[inline(always)]
-    fn learn_all(&self, lanes: impl Lanes, work: &Work) -> Result<Tally> {
+    fn learn_all(&self, lanes: impl Lanes, work: &Work) -> Result<(Tally, f32)> {
         let (mut tally, mut noted) = (Tally::default(), Noted::default());
         let several = self.comm.size() > 1;
-        let rules = Rules {
+        let mut rules = Rules {
             common: self.rule,
             own: self.own_rule(),
         };
         let bias = &self.copies.cells()[0];
         let mut waiting = None;
+        // Up to which row the rates are summed up.
+        let (mut lr, mut rates, mut summed) = (work.lr, 0.0, 0);
         self.walk(work, |number, [before, now], asker| {
             let offset = rules.own.weight(load(bias));
             let logit = offset + rules.logit(lanes, now, || asker.some(AT_ONCE));
@@ -268,6 +279,11 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
                 noted.add(logit, label, &mut tally);
                 if several && number % AHEAD == 0 {
                     self.merge(AHEAD);
+                    if let Some(now) = self.after_absence(work)? {
+                        rates += lr * (number - summed) as f32;
+                        (lr, summed) = (now, number);
+                        rules = rules.at_rate(lr);
+                    }
                 }
             }
             match logit.is_finite() || number == work.rows.len() {
@@ -279,7 +295,21 @@ impl<'c, M: Move<W>, const W: usize> Near<'c, M, W> {
         if several {
             self.merge(work.rows.len() % AHEAD);
         }
-        Ok(tally)
+        rates += lr * (work.rows.len() - summed) as f32;
+        Ok((tally, rates))
+    }
+
+    /// If this rank was away since it last looked: takes over what others have learnt, and gives the rate of the moment.
+    #[inline(never)]
+    fn after_absence(&self, work: &Work) -> Result<Option<f32>> {
+        let missed = self.clock.missed()?;
+        let new = missed.saturating_sub(self.missed.replace(missed)) as usize;
+        if new.saturating_mul(work.rows.len()) < AWAY * self.comm.size() {
+            return Ok(None);
+        }
+        self.copies.merge_all();
+        self.since.iter().for_each(|since| since.set(0));
+        Ok(Some((work.rate)(work.step + missed)))
     }
 
     /// Adds copies up where that is due, after so many more `rows`.
@@ -324,14 +354,15 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
 
     fn learn(&mut self, work: &Work) -> Result<Tally> {
         self.rule = self.rule.at(work.lr, work.time);
-        let mut tally = Ok(Tally::default());
+        let mut tally = Ok((Tally::default(), 0.0));
         in_lanes(Learning {
             near: self,
             work,
             tally: &mut tally,
         });
-        self.own_time += work.lr * work.rows.len() as f32;
-        tally
+        let (tally, rates) = tally?;
+        self.own_time += rates;
+        Ok(tally)
     }
 
     fn touch(&mut self, work: &Work) -> bool {
@@ -342,6 +373,7 @@ impl<M: Move<W>, const W: usize> Exchange for Near<'_, M, W> {
     fn agree(&mut self, _work: &Work, tally: Tally) -> Result<Agreed> {
         let wait = self.clock.in_step()?;
         self.clock.update(|| Ok(()))?;
+        self.missed.set(0);
         self.clock.end()?;
         Ok(Agreed {
             tally,

@@ -14,7 +14,7 @@ use phalanx::comm::Comm;
 pub type Check = (&'static str, fn(&dyn Comm));
 
 /// All of them.
-pub const CHECKS: [Check; 38] = [
+pub const CHECKS: [Check; 39] = [
     (
         "sums and maxima are the same on every rank",
         comm::reductions,
@@ -148,5 +148,9 @@ pub const CHECKS: [Check; 38] = [
     (
         "no sparse rank runs further ahead than the bound",
         sparse::bounded_ranks_stay_close,
+    ),
+    (
+        "a sparse rank that was away goes on at the rate of the moment",
+        sparse::who_was_away_goes_on_at_the_rate_of_the_moment,
     ),
 ];
