@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::bench_input::BenchInput;
 use super::choice::{self, ModelArgs};
@@ -13,6 +13,7 @@ use super::matrix::Type;
 use super::sparse::{SparseExchange, SparseOptimizer};
 use super::{positive, positive_real, rate, threads};
 use crate::backend::Wanted;
+use crate::commands::bench::costs::Extra;
 use crate::commands::bench::{Settings, exchange, kernels, matmul, sparse, train};
 use crate::train::Inject;
 use crate::{Error, Result};
@@ -226,10 +227,17 @@ pub(super) struct BenchTrain {
     /// Tell for each layer and pass the time, GFLOP/s, share of the peak and memory traffic, of the first rank's first thread.
     #[arg(long)]
     by_layer: bool,
-    /// Tell what --trace of a training costs: as long again, ranks train in turns with and without it. Not with --by-layer, which looks at
-    /// the clock as often as a trace does.
-    #[arg(long, conflicts_with = "by_layer")]
-    trace: bool,
+    /// Tell what each of these costs a run: as long again for each, the ranks train in turns with it and without it. Resources are sampled 20
+    /// times as often as in a run and checkpoints are written one behind the other, which is taken into account; files are written
+    /// to a folder here that is removed again. Not with --by-layer, which looks at the clock as often as a trace does.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LIST",
+        value_delimiter = ',',
+        conflicts_with = "by_layer"
+    )]
+    costs: Vec<ExtraArg>,
     /// Choose the methods of convolutions by their sizes alone, not by measuring at the start.
     #[arg(long)]
     no_tune: bool,
@@ -239,6 +247,32 @@ pub(super) struct BenchTrain {
     /// Print a line of JSON for each measurement instead of a table.
     #[arg(long)]
     json: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ExtraArg {
+    /// What --trace notes.
+    Trace,
+    /// metrics.csv, with a bar on a terminal or lines elsewhere.
+    Progress,
+    /// resources.csv, a row a second.
+    Resources,
+    /// Event files with histograms.
+    Tensorboard,
+    /// A checkpoint each 30 s.
+    Checkpoint,
+}
+
+impl From<ExtraArg> for Extra {
+    fn from(typed: ExtraArg) -> Self {
+        match typed {
+            ExtraArg::Trace => Self::Trace,
+            ExtraArg::Progress => Self::Progress,
+            ExtraArg::Resources => Self::Resources,
+            ExtraArg::Tensorboard => Self::TensorBoard,
+            ExtraArg::Checkpoint => Self::Checkpoint,
+        }
+    }
 }
 
 impl BenchSparse {
@@ -318,7 +352,7 @@ impl Bench {
             exchange: typed.exchange.resolve(None)?,
             seconds: typed.seconds,
             by_layer: typed.by_layer,
-            trace: typed.trace,
+            costs: typed.costs.into_iter().map(Into::into).collect(),
             tune: !typed.no_tune,
             json: typed.json,
             inject: typed.inject,

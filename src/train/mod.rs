@@ -106,6 +106,21 @@ pub struct Goal<'a> {
     pub keep_best: bool,
 }
 
+impl Goal<'_> {
+    /// To take all steps, and to look at no set.
+    pub fn none() -> Self {
+        Self {
+            watch: None,
+            watched: Watched::Test,
+            test: None,
+            eval_every: Every::Epoch,
+            until_loss: None,
+            early_stop: None,
+            keep_best: false,
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -143,29 +158,26 @@ pub fn train(
         agree(comm, taken.and_then(|()| course.go_on(from, state)))?;
     }
     saver.start(course.outcome.steps, trainer.steps(), trainer.board.clone());
+    let mut run = Run {
+        course,
+        goal,
+        journal,
+        saver,
+    };
     let mut stopped = false;
     let mut ahead = trainer.claim(&mut *exchange)?;
     while let Some(step) = ahead {
         ahead = trainer.claim(&mut *exchange)?;
-        trainer.votes = saver.votes();
-        let tally = trainer.step(&mut *exchange, step)?;
-        course.look(&mut *exchange, trainer, goal, journal, (step, tally))?;
-        let begin = Instant::now();
-        let mut run = dense(&mut *exchange, trainer, &course, journal);
-        stopped = !course.is_met() && saver.turn(step, &mut run)?;
-        trainer.saved(begin);
-        if stopped || course.is_met() {
+        stopped = run.step(&mut *exchange, trainer, step)?;
+        if stopped || run.course.is_met() {
             trainer.turn(Phase::Exchange);
             exchange.finish()?;
             break;
         }
     }
     exchange.leave()?;
-    course.outcome.stopped = saver.is_stopped(stopped);
-    let begin = Instant::now();
-    let mut run = dense(&mut *exchange, trainer, &course, journal);
-    saver.last(course.outcome.stopped, &mut run)?;
-    trainer.saved(begin);
+    run.last(&mut *exchange, trainer, stopped)?;
+    let Run { course, saver, .. } = run;
     if course.outcome.stopped {
         trainer.settle(comm, exchange)?;
         return Ok(course.outcome);
@@ -175,7 +187,65 @@ pub fn train(
     Ok(outcome)
 }
 
-/// What a run is made of while it runs.
+/// What goes along with the steps of a rank: notes, evaluations, checkpoints.
+pub struct Run<'a, 'c> {
+    /// How far it has come.
+    pub course: Course,
+    /// Where it is to go.
+    pub goal: &'a Goal<'a>,
+    /// Who takes note of it.
+    pub journal: &'a mut Journal,
+    /// Who writes checkpoints of it.
+    pub saver: &'a mut Saver<'c>,
+}
+
+impl Run<'_, '_> {
+    /// Takes a step that was claimed, and does what is due after it; tells whether the run is to stop here.
+    pub fn step(
+        &mut self,
+        exchange: &mut dyn Exchange,
+        trainer: &mut Trainer,
+        step: u64,
+    ) -> Result<bool> {
+        let Self {
+            course,
+            goal,
+            journal,
+            saver,
+        } = self;
+        trainer.votes = saver.votes();
+        let tally = trainer.step(exchange, step)?;
+        course.look(exchange, trainer, goal, journal, (step, tally))?;
+        let begin = Instant::now();
+        let mut run = dense(exchange, trainer, course, journal);
+        let stopped = !course.is_met() && saver.turn(step, &mut run)?;
+        trainer.saved(begin);
+        Ok(stopped)
+    }
+
+    /// When no step is taken any more: the last checkpoint; *collective*.
+    fn last(
+        &mut self,
+        exchange: &mut dyn Exchange,
+        trainer: &mut Trainer,
+        stopped: bool,
+    ) -> Result<()> {
+        let Self {
+            course,
+            journal,
+            saver,
+            ..
+        } = self;
+        course.outcome.stopped = saver.is_stopped(stopped);
+        let begin = Instant::now();
+        let mut run = dense(exchange, trainer, course, journal);
+        saver.last(course.outcome.stopped, &mut run)?;
+        trainer.saved(begin);
+        Ok(())
+    }
+}
+
+/// What checkpoints are written of.
 struct Dense<'a> {
     exchange: &'a mut dyn Exchange,
     trainer: &'a mut Trainer,

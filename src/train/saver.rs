@@ -15,7 +15,7 @@ use crate::board::{Board, Phase};
 use crate::checkpoint::{Keeper, Kept, Manifest, Snapshot, When};
 use crate::comm::{Comm, Counters};
 use crate::data::Steps;
-use crate::exchange::Votes;
+use crate::exchange::{Kind, Votes};
 use crate::{Result, interrupt};
 
 /// Counters of ranks that go their own ways: checkpoints asked for, the step of the last, ranks that want to stop, parts that
@@ -68,6 +68,16 @@ pub struct Meeting {
     pub hears: bool,
     /// Whether they come to the end of the run at different steps, and still meet until the exchange has ended.
     pub apart: bool,
+}
+
+impl Meeting {
+    /// That of ranks which agree by `kind`.
+    pub fn of(kind: Kind) -> Self {
+        Self {
+            hears: kind.hears_votes(),
+            apart: matches!(kind, Kind::Local(_)),
+        }
+    }
 }
 
 /// One rank's side of it.

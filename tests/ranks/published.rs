@@ -104,7 +104,8 @@ fn bench() {
             2,
             folder.path(),
             &format!(
-                "bench train --data train.h5 --seconds 0.2 --exchange {exchange} --trace --json"
+                "bench train --data train.h5 --seconds 0.2 --exchange {exchange} --json \
+                    --costs trace,progress,resources,tensorboard,checkpoint"
             ),
         );
         let values: serde_json::Value = serde_json::from_str(&line).unwrap();
@@ -122,10 +123,28 @@ fn bench() {
         }
         assert!(values["examples_per_s"].as_f64().unwrap() > 1000.0);
         assert_eq!(values["procs"], 2);
-        let trace = |name: &str| values["trace"][name].as_f64().unwrap();
-        assert!(trace("low") <= trace("ratio") && trace("ratio") <= trace("high"));
-        // Turns with a trace and without are of the same steps: neither is many times the other.
-        assert!((0.1..10.0).contains(&trace("ratio")), "{line}");
+        let costs = values["costs"].as_array().unwrap();
+        let of: Vec<&str> = costs
+            .iter()
+            .filter_map(|cost| cost["of"].as_str())
+            .collect();
+        let all = "trace progress resources tensorboard checkpoint";
+        assert_eq!(of.join(" "), all, "{line}");
+        for cost in costs {
+            let number = |name: &str| cost[name].as_f64().unwrap();
+            assert!(number("low") <= number("ratio") && number("ratio") <= number("high"));
+            // Turns with it and without it are of the same steps: neither is many times the other.
+            assert!((0.1..10.0).contains(&number("ratio")), "{line}");
+        }
+        // Samples are taken 20 times a second instead of once, and of checkpoints, of which a run has one each 30 s, there is one in
+        // a turn of 0.05 s at least.
+        let often = |at: usize| costs[at]["often"].as_f64().unwrap();
+        assert_eq!([0, 1, 2, 3].map(often), [1.0, 1.0, 20.0, 1.0]);
+        assert!(often(4) > 20.0, "{line}");
+        let left = fs::read_dir(folder.path()).unwrap();
+        let names: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        let is_bench = |name: &std::ffi::OsString| name.to_string_lossy().contains("bench");
+        assert!(!names.iter().any(is_bench), "{names:?}");
     }
 }
 

@@ -1,5 +1,6 @@
 //! `phalanx bench`: speed in a steady state.
 
+pub mod costs;
 pub mod exchange;
 pub mod input;
 pub mod kernels;
@@ -8,7 +9,7 @@ pub mod matmul;
 mod row;
 mod set;
 pub mod sparse;
-mod traced;
+mod steady;
 pub mod train;
 
 use std::sync::atomic::Ordering;

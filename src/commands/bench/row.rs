@@ -1,7 +1,7 @@
 //! What a measurement came to, for people and for programs.
 
+use super::costs::Cost;
 use super::layers;
-use super::traced::Traced;
 use crate::backend::cpu::isa;
 use crate::commands::device::Chosen;
 use crate::data::Dataset;
@@ -30,8 +30,8 @@ pub(super) struct Row {
     pub(super) memory: [f64; 2],
     /// What the first rank's layers cost, where they were watched.
     pub(super) layers: Vec<LayerCost>,
-    /// What a trace costs, where that was asked for.
-    pub(super) traced: Option<Traced>,
+    /// What cost was asked for, of what looks on.
+    pub(super) costs: Vec<Cost>,
     /// Faults that were asked for.
     pub(super) faults: Vec<String>,
     /// What computed, and whether that is an emulator.
@@ -121,7 +121,7 @@ impl Row {
             "rss_mb": self.memory[0], "pss_mb": self.memory[1], "steps": self.steps, "seconds": self.seconds, "gflops": self.flops / 1e9,
             "isa": isa().name(), "core_peak_gflops": self.peak / 1e9, "peak_share": self.share(),
             "compute": compute, "exchange": exchange, "wait": wait, "load": load,
-            "layers": layers::json(self), "trace": self.traced.as_ref().map(Traced::json), "inject": self.faults,
+            "layers": layers::json(self), "costs": self.costs.iter().map(Cost::json).collect::<Vec<_>>(), "inject": self.faults,
         })
         .to_string()
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use super::costs::{self, Extra, Scratch};
 use super::row::{self, Row};
 use super::set::BuiltIn;
-use super::traced::Traced;
+use super::steady::Steady;
 use super::{Waiting, agreed, check_ranks, layers};
 use crate::backend::cpu::peak_flops;
 use crate::backend::{Gemm, Wanted};
@@ -16,7 +17,7 @@ use crate::commands::device::Chosen;
 use crate::commands::train::BatchSize;
 use crate::commands::warn_if_crowded;
 use crate::data::{Dataset, Length, Loader, Scaling, Steps};
-use crate::exchange::{Exchange, Kind, OnDevice, fastest};
+use crate::exchange::{Kind, OnDevice, fastest};
 use crate::nn::{Backend, Crew, Init, zoo::Choice};
 use crate::observe::{peak_memory_mb, proportional_memory_mb, restart_peak_memory, say};
 use crate::optim::{Schedule, Sgd};
@@ -46,8 +47,8 @@ pub struct Settings {
     pub seconds: f64,
     /// Whether to tell the layers' times too.
     pub by_layer: bool,
-    /// Whether to tell what a trace costs too.
-    pub trace: bool,
+    /// What it is told of too what it costs.
+    pub costs: Vec<Extra>,
     /// Whether methods are chosen by measurement.
     pub tune: bool,
     /// Whether to print JSON.
@@ -140,8 +141,8 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
                     if settings.by_layer && !settings.json {
                         say(&layers::table(&row));
                     }
-                    if let Some(traced) = row.traced.as_ref().filter(|_| !settings.json) {
-                        say(&traced.line());
+                    for cost in row.costs.iter().filter(|_| !settings.json) {
+                        say(&cost.line());
                     }
                 }
             }
@@ -208,41 +209,40 @@ fn measure(
         .iter()
         .filter(|fault| fault.rank() == comm.rank());
     trainer.inject = here.copied().collect();
-    let mut exchange = trainer.start(comm, kind, None)?;
+    let mut steady = Steady::start(comm, trainer, kind)?;
 
     // Warm up, and learn how many steps fill the time; every rank takes the same number.
-    let (warm, mut steps, mut reached) = (Instant::now(), 1, Reached::default());
-    // A bound makes fast ranks wait for slow ones all the same.
-    let free = matches!(kind, Kind::OneSided(freedom) if freedom.bound.is_none());
-    let mut take = |trainer: &mut Trainer, steps| {
-        take(comm, trainer, (&mut *exchange, free), &mut reached, steps)
-    };
+    let (warm, mut steps) = (Instant::now(), 1);
     let rate = loop {
-        let rate = steps as f64 / take(&mut trainer, steps)?;
+        let rate = steps as f64 / steady.take(steps)?;
         if agreed(comm, warm.elapsed().as_millis() as u64) as f64 >= 250.0 * settings.seconds {
             break rate;
         }
         steps *= 2;
     };
     let steps = agreed(comm, (rate * settings.seconds).ceil() as u64).max(1);
-    trainer.times = Times::start();
+    steady.trainer.times = Times::start();
     if settings.by_layer {
-        trainer.watch();
+        steady.trainer.watch();
     }
-    let seconds = take(&mut trainer, steps)?;
-    let mut times: [f64; 4] = trainer.times.parts().map(|(_, time)| time);
+    let seconds = steady.take(steps)?;
+    let mut times: [f64; 4] = steady.trainer.times.parts().map(|(_, time)| time);
     comm.sum(&mut times);
-    let mut samples = [trainer.times.samples];
+    let mut samples = [steady.trainer.times.samples];
     comm.sum(&mut samples);
-    let layers = trainer.costs();
+    let layers = steady.trainer.costs();
 
     let mut memory = [peak_memory_mb(), proportional_memory_mb()];
     comm.sum(&mut memory);
     let how = (settings.seconds, steps as f64 / seconds);
-    let traced = settings.trace;
-    let traced = traced.then(|| Traced::measure(comm, how, |steps| take(&mut trainer, steps)));
-    let traced = traced.transpose()?;
-    trainer.settle(comm, exchange)?;
+    let mut costs = Vec::new();
+    if !settings.costs.is_empty() {
+        let scratch = Scratch::make(comm)?;
+        for &extra in &settings.costs {
+            costs.push(costs::measure(&mut steady, extra, &scratch, how)?);
+        }
+    }
+    let trainer = steady.settle()?;
     let speed = samples[0] as f64 / seconds;
     Ok(Row {
         batch,
@@ -256,54 +256,11 @@ fn measure(
         shares: times.map(|time| time / (seconds * comm.size() as f64)),
         memory,
         layers,
-        traced,
+        costs,
         faults: settings.inject.iter().map(ToString::to_string).collect(),
         device: chosen.words.clone(),
         emulated: chosen.is_emulated(),
     })
-}
-
-/// How far a measurement has come.
-#[derive(Default)]
-struct Reached {
-    /// The step that was claimed last and is still to be taken.
-    ahead: Option<u64>,
-    /// Steps that this rank, or where they are claimed by whoever is free all ranks, may take.
-    end: u64,
-    taken: u64,
-}
-
-/// Takes `count` steps on every rank, or as many in all where ranks wait for nobody: then a fast one takes more. Gives the
-/// seconds from the first start to the last end; *collective*.
-fn take(
-    comm: &dyn Comm,
-    trainer: &mut Trainer,
-    (exchange, free): (&mut dyn Exchange, bool),
-    reached: &mut Reached,
-    count: u64,
-) -> Result<f64> {
-    reached.end += if free {
-        count * comm.size() as u64
-    } else {
-        count
-    };
-    comm.barrier();
-    let start = Instant::now();
-    if reached.ahead.is_none() {
-        reached.ahead = trainer.claim(exchange)?;
-    }
-    loop {
-        let step = reached.ahead.expect("there are steps without end");
-        let place = if free { step } else { reached.taken };
-        if place >= reached.end {
-            break;
-        }
-        reached.ahead = trainer.claim(exchange)?;
-        trainer.step(exchange, step)?;
-        reached.taken += 1;
-    }
-    comm.barrier();
-    Ok(start.elapsed().as_secs_f64())
 }
 
 /// FLOP/s of a device on paper, or of a core at its best. The latter is measured on all ranks at once, as they will compute:

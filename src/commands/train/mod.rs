@@ -28,7 +28,7 @@ use super::{hosts, replay, report, warn_if_crowded};
 use crate::board::{Phase, Watch};
 use crate::comm::{Comm, agree, cores, path_of_first};
 use crate::data::Loader;
-use crate::exchange::{Exchange, Kind};
+use crate::exchange::Exchange;
 use crate::nn::{self, Backend, Crew, DeviceModel};
 use crate::observe::{Facts, emit, mention, say, table, verdict};
 use crate::train::{
@@ -219,12 +219,9 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         facts,
         choices: serde_json::to_value(Choices::new(choices, plan.exchange)).expect("plain values"),
     };
-    let meeting = Meeting {
-        hears: plan.exchange.hears_votes(),
-        apart: matches!(plan.exchange, Kind::Local(_)),
-    };
     let place = (run.as_path(), folder.as_ref());
-    let saver = saver(comm, place, settings.keep, (terms, meeting))?;
+    let told = (terms, Meeting::of(plan.exchange));
+    let saver = saver(comm, place, settings.keep, told)?;
     let gone = from.as_ref().map(|from| from.checkpoint.manifest.step);
     let device = chosen.device.as_ref().map(|device| device.facts());
     let place = observed::Place::new(comm, &run, gone);

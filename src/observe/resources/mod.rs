@@ -34,8 +34,8 @@ use usage::Usage;
 /// From one row to the next.
 pub const EVERY: Duration = Duration::from_secs(1);
 
-/// At least between two measurements of proportional memory, and how many times the time that the last one took: the system
-/// walks all pages for it.
+/// At most between two measurements of proportional memory, which are closer at the begin of a run, and how many times the time that the
+/// last one took at least: the system walks all pages for it.
 const PROPORTIONAL_EVERY: Duration = Duration::from_secs(10);
 const PROPORTIONAL_SHARE: u32 = 1000;
 
@@ -74,6 +74,8 @@ struct Files {
     pulse: Arc<Pulse>,
     rows: Option<Table>,
     dstat: Option<Table>,
+    /// How many times as often as others it takes samples.
+    often: u32,
     /// Whether there was a warning: one is enough.
     warned: bool,
 }
@@ -91,6 +93,7 @@ impl Sampler {
             pulse,
             rows: None,
             dstat: None,
+            often: 1,
             warned: false,
         };
         let made = std::fs::create_dir_all(&files.who.folder);
@@ -108,6 +111,14 @@ impl Sampler {
                 .map_or_else(|error| files.fail(&error), Some);
         }
         Self(Some(files))
+    }
+
+    /// So many times as often, for who wants to know what samples cost.
+    pub fn often(mut self, times: u32) -> Self {
+        if let Some(files) = &mut self.0 {
+            files.often = times.max(1);
+        }
+        self
     }
 
     /// Does `work` while a thread takes samples; the rank marks on `board` what it does.
@@ -142,6 +153,34 @@ impl Drop for End<'_> {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Release);
         self.thread.unpark();
+    }
+}
+
+/// When proportional memory is measured: soon again at the begin of a run, so that a short one has a curve of it too, and later less often.
+struct Walks {
+    next: Instant,
+    pause: Duration,
+    often: u32,
+}
+
+impl Walks {
+    fn from(begin: Instant, often: u32) -> Self {
+        Self {
+            next: begin,
+            pause: EVERY,
+            often,
+        }
+    }
+
+    /// One that is due a little later is due now: samples come when they come.
+    fn is_due(&self, now: Instant) -> bool {
+        now + EVERY / self.often / 2 >= self.next
+    }
+
+    /// The one that began `now` has taken so long.
+    fn took(&mut self, now: Instant, time: Duration) {
+        self.next = now + self.pause.max(time * PROPORTIONAL_SHARE) / self.often;
+        self.pause = (self.pause * 2).min(PROPORTIONAL_EVERY);
     }
 }
 
@@ -183,36 +222,36 @@ impl Files {
         Table::go_on(&path, &head, dstat::HEAD, past)
     }
 
-    /// Takes a sample a second until the work is `over`, and one then.
+    /// Takes samples until the work is `over`, and one then.
     fn go(&mut self, glance: Option<Glance>, over: &AtomicBool, failed: &AtomicBool) {
         let is_over = || over.load(Ordering::Acquire);
         while self.pulse.seconds().is_none() && !is_over() {
             thread::park_timeout(EVERY / 10);
         }
         let gpu = self.who.gpu.as_deref().and_then(Gpu::open);
+        let every = EVERY / self.often;
         let (begin, mut count) = (Instant::now(), 0);
         let mut last = (begin, Usage::now(self.dstat.is_some()));
-        let (mut recent, mut proportional) = (Recent::default(), begin);
+        let (mut recent, mut walks) = (Recent::default(), Walks::from(begin, self.often));
         recent.add(self.pulse.seconds().unwrap_or(0.0), self.pulse.beat());
         loop {
             count += 1;
-            let next = begin + EVERY * count;
+            let next = begin + every * count;
             while !is_over() && Instant::now() < next {
                 thread::park_timeout(next.saturating_duration_since(Instant::now()));
             }
             let ended = is_over();
             // A process that was suspended has missed some.
-            count = count.max((begin.elapsed().as_millis() / EVERY.as_millis()) as u32);
+            count = count.max((begin.elapsed().as_micros() / every.as_micros()) as u32);
             let (now, usage) = (Instant::now(), Usage::now(self.dstat.is_some()));
             let passed = (now - last.0).as_secs_f64();
             let seconds = self.pulse.seconds().unwrap_or(0.0);
             let at = self.at(seconds, glance.as_ref());
             let mut row = Row::between(at, &last.1, &usage, passed);
             row = row.with(gpu.as_ref().and_then(Gpu::load));
-            if now >= proportional {
+            if walks.is_due(now) {
                 row.proportional_mb = Some(tenths(super::proportional_memory_mb()));
-                let took = now.elapsed() * PROPORTIONAL_SHARE;
-                proportional = now + PROPORTIONAL_EVERY.max(took);
+                walks.took(now, now.elapsed());
             }
             self.write(&row, &last.1, &usage, passed);
             recent.add(seconds, self.pulse.beat());
@@ -304,5 +343,31 @@ impl Files {
         if !std::mem::replace(&mut self.warned, true) {
             log::warn!("resources are not recorded any more: {error}; training goes on");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_measured_soon_again_at_first_and_never_for_more_than_its_share() {
+        let begin = Instant::now();
+        let at = |second: u32, took: Duration| {
+            let mut walks = Walks::from(begin, 1);
+            let due = |second: &u32| {
+                // Some samples come late, and the next one in time.
+                let late = Duration::from_millis(u64::from(second % 3) * 100);
+                let now = begin + EVERY * *second + late;
+                let due = walks.is_due(now);
+                if due {
+                    walks.took(now, took);
+                }
+                due
+            };
+            (1..=second).filter(due).collect::<Vec<u32>>()
+        };
+        assert_eq!(at(40, Duration::from_micros(200)), [1, 2, 4, 8, 16, 26, 36]);
+        assert_eq!(at(40, Duration::from_millis(15)), [1, 16, 31]);
     }
 }
