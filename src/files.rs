@@ -28,11 +28,30 @@ pub fn forget(file: &File) {
     let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed);
 }
 
+/// Takes room on the disk for all of a file, which may be written piece by piece: a disk that is too small is told of at once,
+/// and pieces lie one behind the other. Where a file system cannot, room is taken as it is written.
+pub fn take_room(path: &Path) -> Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    use rustix::io::Errno;
+    let file = File::options().write(true).open(path);
+    let file = file.map_err(Error::io("write", path))?;
+    let bytes = file.metadata().map_err(Error::io("read", path))?.len();
+    loop {
+        match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Err(Errno::INTR) => {}
+            Err(error @ (Errno::NOSPC | Errno::DQUOT | Errno::FBIG | Errno::IO)) => {
+                return Err(Error::io("write", path)(error.into()));
+            }
+            _ => return Ok(()),
+        }
+    }
+}
+
 /// The most parts that systems take at once.
 const MOST_PARTS: usize = 1024;
 
 /// Writes `parts` one behind the other, beginning `at` a place in a file.
-pub fn write_all_at(file: &File, parts: &[Vec<u8>], mut at: u64) -> io::Result<()> {
+pub fn write_all_at(file: &File, parts: &[&[u8]], mut at: u64) -> io::Result<()> {
     let mut parts: Vec<IoSlice> = parts.iter().map(|part| IoSlice::new(part)).collect();
     let mut parts = &mut parts[..];
     while !parts.is_empty() {
@@ -94,6 +113,13 @@ impl Staged {
 
     /// Makes the whole content durable, then visible under its name in one step.
     pub fn commit(self) -> Result<()> {
+        if self.temporary.is_dir() {
+            let unread = || Error::io("read", &self.temporary);
+            for entry in fs::read_dir(&self.temporary).map_err(unread())? {
+                sync(&entry.map_err(unread())?.path())?;
+            }
+        }
+        sync(&self.temporary)?;
         put(&self.temporary, &self.target, self.replace)
     }
 
@@ -113,15 +139,8 @@ impl Drop for Staged {
     }
 }
 
-/// Makes what is at `temporary` durable, then visible as `target` in one step; an existing one is refused unless `replace`.
+/// Makes what is at `temporary` visible as `target` in one step, when it is durable; an existing one is refused unless `replace`.
 pub fn put(temporary: &Path, target: &Path, replace: bool) -> Result<()> {
-    if temporary.is_dir() {
-        let entries = fs::read_dir(temporary).map_err(Error::io("read", temporary))?;
-        for entry in entries {
-            sync(&entry.map_err(Error::io("read", temporary))?.path())?;
-        }
-    }
-    sync(temporary)?;
     if target.exists() && !replace {
         return Err(Error::Exists(target.to_path_buf()));
     }
@@ -169,15 +188,6 @@ pub fn checksum(path: &Path, advanced: &dyn Fn()) -> Result<(u64, String)> {
         bytes += read as u64;
         advanced();
     }
-}
-
-/// Makes a file durable, and meanwhile takes its size and XXH3.
-pub fn checksum_of_durable(path: &Path) -> Result<(u64, String)> {
-    std::thread::scope(|scope| {
-        let synced = scope.spawn(|| sync(path));
-        let sum = checksum(path, &|| ());
-        synced.join().expect("sync does not panic").and(sum)
-    })
 }
 
 /// The largest text that is read at once: what somebody wrote by hand, or phalanx for people to read.
@@ -232,7 +242,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         let file = File::create(&path).unwrap();
-        let parts: Vec<Vec<u8>> = (0..2500).map(|i| vec![i as u8; 1 + i % 3]).collect();
+        let parts: Vec<Vec<u8>> = (0..2500).map(|i| vec![i as u8; i % 4]).collect();
+        let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
         write_all_at(&file, &parts, 2).unwrap();
         let all = [vec![0; 2], parts.concat()].concat();
         assert_eq!(fs::read(&path).unwrap(), all);

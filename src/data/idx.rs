@@ -18,8 +18,8 @@ pub struct Options {
     pub force: bool,
 }
 
-/// Values in one image beyond which the header must be wrong.
-const LARGEST: usize = 1 << 28;
+/// Values in one image beyond which the header must be wrong: they decide how much memory is taken before any is read.
+const LARGEST: usize = 1 << 24;
 const HINT: &str = "get the file again; IDX files are described in data/README.md";
 
 /// Makes a set at `out` from an image file and a label file.

@@ -15,6 +15,7 @@ mod folder;
 pub mod idx;
 pub mod images;
 mod loader;
+mod map;
 mod measure;
 mod part;
 pub mod photos;

@@ -1,7 +1,5 @@
 //! The pixels of one shard: mapped when they lie in one piece, else read through HDF5; or decoded from photos.
-#![allow(unsafe_code)]
 
-use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +8,7 @@ use memmap2::{Advice, Mmap};
 use super::Shape;
 use super::encoded::Encoded;
 use super::folder::Folder;
+use super::map::map;
 use crate::backend::cpu::{prefetch, scale};
 use crate::h5::{Element, Table};
 use crate::{Error, Result};
@@ -111,10 +110,7 @@ impl Bytes {
         let Some(start) = table.offset() else {
             return Ok(Self::Read(table));
         };
-        let file = fs::File::open(path).map_err(Error::io("read", path))?;
-        // SAFETY: the map is read-only; a data set is written under another name and renamed when complete,
-        // so a file that changes under a run is outside what phalanx or any mapped reader can promise.
-        let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+        let map = map(path)?;
         let end = table.end(start, width);
         if end.is_none_or(|end| map.len() < end) {
             let problem = format!("ends at byte {}, before its images do", map.len());

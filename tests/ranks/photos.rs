@@ -206,10 +206,16 @@ fn short_files() {
 }
 
 fn full_disk() {
+    // Pixels have no room from the begin, records of JPEG files on the way.
+    full_disk_of("pixels", "300k");
+    full_disk_of("jpeg", "100k");
+}
+
+fn full_disk_of(records: &str, room: &str) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     photos(&path.join("photos"), 90, 40);
-    let words = "--shape 3x40x40 --shard-size 64KiB --partitions 30";
+    let words = format!("--shape 3x40x40 --shard-size 64KiB --partitions 30 --records {records}");
     job(2, path, &format!("data pack photos whole {words}"));
     let disk = path.join("disk");
     fs::create_dir(&disk).unwrap();
@@ -218,7 +224,7 @@ fn full_disk() {
         command.args(words.split_whitespace()).arg(&disk);
         command.status().is_ok_and(|status| status.success())
     };
-    let mounted = mount("-t tmpfs -o size=300k none");
+    let mounted = mount(&format!("-t tmpfs -o size={room} none"));
     let pack = format!("data pack photos disk/again {words}");
     let ended = if mounted {
         let mut command = phalanx(2, path);

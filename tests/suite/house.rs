@@ -103,7 +103,7 @@ fn unsafe_code_is_in_few_files_and_always_explained() {
         "src/comm/stripes.rs",
         "src/comm/gate.rs",
         "src/data/cache.rs",
-        "src/data/pixels.rs",
+        "src/data/map.rs",
         "src/data/rows/mapped.rs",
         "src/backend/cpu/",
         "src/backend/cuda/",

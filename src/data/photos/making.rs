@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::manifest::ShardFile;
 use super::pack::Job;
 use super::shards::{self, About};
-use super::taker::{FAILED, NEXT_SHARD, Writer, failed, unreadable};
+use super::taker::{FAILED, NEXT_SHARD, failed, unreadable};
 use super::work::{Note, name};
+use super::writer::Writer;
 use super::{Bad, Records, figures};
 use crate::comm::{Comm, Counters, agree};
 use crate::data::Description;
+use crate::data::map::map;
 use crate::{Error, Result, files, interrupt};
 
 /// The most shards: their names have so many digits.
@@ -164,7 +167,7 @@ fn made(shard: usize, (samples, path): (usize, PathBuf)) -> Result<Option<Made>>
     if samples == 0 {
         return Ok(None);
     }
-    let (bytes, xxh3) = files::checksum_of_durable(&path)?;
+    let (bytes, xxh3) = durable(&path)?;
     let file = ShardFile {
         file: name(shard),
         samples,
@@ -172,6 +175,17 @@ fn made(shard: usize, (samples, path): (usize, PathBuf)) -> Result<Option<Made>>
         xxh3,
     };
     Ok(Some(Made { file, shard, path }))
+}
+
+/// Makes a file durable that nobody writes to any more, and meanwhile takes its size and XXH3: as memory, which takes less than
+/// half of the time that reading it would.
+fn durable(path: &Path) -> Result<(u64, String)> {
+    std::thread::scope(|scope| {
+        let synced = scope.spawn(|| files::sync(path));
+        let sum = map(path).map(|bytes| (bytes.len() as u64, xxh3_64(&bytes)));
+        synced.join().expect("sync does not panic")?;
+        sum.map(|(bytes, sum)| (bytes, format!("{sum:016x}")))
+    })
 }
 
 /// Which photos could not be read, and why.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Pack, Records, Report};
 use crate::data::MANIFEST;
-use crate::{Error, Result};
+use crate::{Error, Result, files};
 
 /// A shard, as the manifest tells of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ struct Failure<'a> {
     reason: &'a str,
 }
 
-/// Writes the manifest of a set into its folder, which nobody sees yet.
+/// Brings the manifest of a set to the disk, into its folder, which nobody sees yet.
 pub(super) fn write(
     folder: &Path,
     pack: &Pack,
@@ -72,5 +72,6 @@ pub(super) fn write(
     };
     let text = serde_json::to_string_pretty(&manifest).expect("plain values");
     let path = folder.join(MANIFEST);
-    fs::write(&path, format!("{text}\n")).map_err(Error::io("write", path))
+    fs::write(&path, format!("{text}\n")).map_err(Error::io("write", &path))?;
+    files::sync(&path)
 }

@@ -18,6 +18,7 @@ mod taker;
 #[cfg(test)]
 mod tests;
 mod work;
+mod writer;
 
 pub use decode::jpeg_of_planes;
 pub use fit::Fit;

@@ -23,14 +23,16 @@ pub(super) struct About {
     pub(super) std: Vec<f32>,
 }
 
-/// Where the pixels of photos go: every photo has a slot in a shard, read or not. They are written some at once: systems
-/// keep what is written so in larger pieces, which come to the disk with less work.
+/// Where the pixels of photos go: every photo has a slot in a shard, read or not. They are written some at once, up to whole
+/// multiples of that in the file: systems keep what is written so in larger pieces, which come to the disk with less work.
 pub(super) struct Slots<'a> {
     work: &'a Work,
     each: usize,
-    /// Pixels that are to be written one behind the other, and the shard and the slot where that begins.
+    /// Pixels that are to be written one behind the other, the shard and the slot where that begins, and how many bytes of the
+    /// first are written.
     some: Vec<Vec<u8>>,
     first: (usize, usize),
+    begun: usize,
     /// Memory to be used again.
     spare: Vec<Vec<u8>>,
     /// A shard, its file and where the pixels begin there.
@@ -46,6 +48,7 @@ impl<'a> Slots<'a> {
             each: shape.len(),
             some: Vec::new(),
             first: (0, 0),
+            begun: 0,
             spare: Vec::new(),
             open: None,
             unsynced: Vec::new(),
@@ -54,35 +57,27 @@ impl<'a> Slots<'a> {
 
     /// Has the pixels written of the photo in a slot of a shard, and may give other memory for them.
     pub(super) fn write(&mut self, at: (usize, usize), pixels: &mut Vec<u8>) -> Result<()> {
-        if self.each > AT_ONCE / 2 {
-            return self.put(at, std::slice::from_ref(pixels));
-        }
         let (shard, slot) = self.first;
-        let is_next = at == (shard, slot + self.some.len());
-        if !is_next || (self.some.len() + 1) * self.each > AT_ONCE {
-            self.flush()?;
+        if at != (shard, slot + self.some.len()) {
+            self.flush(1)?;
         }
         if self.some.is_empty() {
-            self.first = at;
+            (self.first, self.begun) = (at, 0);
         }
-        let spare = self.spare.pop().unwrap_or_else(|| vec![0; self.each]);
-        self.some.push(std::mem::replace(pixels, spare));
+        self.some.push(std::mem::take(pixels));
+        // Of large photos, no more than one is kept in memory.
+        let is_large = self.each > AT_ONCE / 2;
+        self.flush(if is_large { 1 } else { AT_ONCE })?;
+        *pixels = self.spare.pop().unwrap_or_else(|| vec![0; self.each]);
         Ok(())
     }
 
-    /// Writes what is to be written.
-    fn flush(&mut self) -> Result<()> {
-        let mut some = std::mem::take(&mut self.some);
-        let written = match some.is_empty() {
-            true => Ok(()),
-            false => self.put(self.first, &some),
-        };
-        self.spare.append(&mut some);
-        written
-    }
-
-    /// Writes the pixels of photos one behind the other.
-    fn put(&mut self, (shard, slot): (usize, usize), photos: &[Vec<u8>]) -> Result<()> {
+    /// Writes what is to be written, up to a multiple of `whole` bytes in the file.
+    fn flush(&mut self, whole: usize) -> Result<()> {
+        let ((shard, slot), each) = (self.first, self.each);
+        if self.some.is_empty() {
+            return Ok(());
+        }
         let path = self.work.slots(shard);
         let (file, start) = match &mut self.open {
             Some((open, file, start)) if *open == shard => (file, *start),
@@ -95,13 +90,27 @@ impl<'a> Slots<'a> {
                 (file, *start)
             }
         };
-        let at = start + (slot * self.each) as u64;
-        files::write_all_at(file, photos, at).map_err(Error::io("write", &path))
+        // In bytes of the file, and behind the first of `some`.
+        let first = start as usize + slot * each;
+        let end = (first + self.some.len() * each) / whole * whole;
+        let Some(end) = end.checked_sub(first).filter(|end| *end > self.begun) else {
+            return Ok(());
+        };
+        let within = |photo: usize, at: usize| at.saturating_sub(photo * each).min(each);
+        let photos = self.some.iter().enumerate();
+        let parts: Vec<&[u8]> = photos
+            .map(|(i, photo)| &photo[within(i, self.begun)..within(i, end)])
+            .collect();
+        let written = files::write_all_at(file, &parts, (first + self.begun) as u64);
+        written.map_err(Error::io("write", &path))?;
+        self.spare.extend(self.some.drain(..end / each));
+        (self.first.1, self.begun) = (slot + end / each, end % each);
+        Ok(())
     }
 
     /// Writes all, and gives the files that were written since this was called last, for what is not on the disk yet.
     pub(super) fn unsynced(&mut self) -> Result<Vec<File>> {
-        self.flush()?;
+        self.flush(1)?;
         let mut files = std::mem::take(&mut self.unsynced);
         if let Some((shard, file, _)) = &self.open {
             let path = self.work.slots(*shard);
@@ -146,7 +155,8 @@ fn make_room<'a>(path: &Path, photos: impl Iterator<Item = &'a Photo>, shape: Sh
     let file = h5::File::create_in_pages(path)?;
     drop(file.reserve::<u8>("images", &[labels.len(), c, h, w])?);
     file.filled("labels", &labels)?;
-    file.close()
+    file.close()?;
+    files::take_room(path)
 }
 
 /// Makes a shard of the slots for `photos`, without those that are `bad`; gives how many samples it has, and where it is.
@@ -313,4 +323,70 @@ pub(super) fn join(
 
 fn length_in(note: &Note) -> impl Fn(usize) -> u64 {
     move |i| u64::from(note.lengths[i - note.start])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_slot_has_its_pixels_in_whatever_pieces_they_are_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let work = Work::of(&folder.path().join("set")).unwrap();
+        std::fs::create_dir_all(work.slots(0).parent().unwrap()).unwrap();
+        // Some of a piece, more than half of one, and more than two.
+        for (h, w) in [(300, 301), (800, 1000), (1700, 1301)] {
+            let shape = Shape { c: 1, h, w };
+            let each = shape.len();
+            let photos: Vec<Photo> = (0..9)
+                .map(|label| Photo {
+                    path: PathBuf::new(),
+                    label,
+                })
+                .collect();
+            let shards = [0, 1].map(|shard| work.slots(shard));
+            for shard in &shards {
+                make_room(shard, photos.iter(), shape).unwrap();
+            }
+            let pixels = |shard: usize, slot: usize| -> Vec<u8> {
+                let byte = |i: usize| (i / 7 + 31 * slot + 101 * shard) as u8;
+                (0..each).map(byte).collect()
+            };
+            // One that cannot be read is left out, and so is one that another rank writes.
+            let order = [
+                (0, 3),
+                (0, 4),
+                (0, 5),
+                (0, 7),
+                (0, 8),
+                (1, 0),
+                (1, 1),
+                (0, 0),
+            ];
+            let mut slots = Slots::new(&work, shape);
+            for (i, &(shard, slot)) in order.iter().enumerate() {
+                let mut memory = pixels(shard, slot);
+                slots.write((shard, slot), &mut memory).unwrap();
+                assert_eq!(memory.len(), each);
+                let kept = (slots.some.len() + slots.spare.len()) * each;
+                assert!(kept <= 2 * AT_ONCE, "{kept} bytes are kept of {shape}");
+                if i == 1 {
+                    assert_eq!(slots.unsynced().unwrap().len(), 1);
+                }
+            }
+            assert_eq!(slots.unsynced().unwrap().len(), 3);
+            for (shard, path) in shards.iter().enumerate() {
+                let start = place(path).unwrap() as usize;
+                let bytes = std::fs::read(path).unwrap();
+                for slot in 0..9 {
+                    let expected = match order.contains(&(shard, slot)) {
+                        true => pixels(shard, slot),
+                        false => vec![0; each],
+                    };
+                    let got = &bytes[start + slot * each..][..each];
+                    assert!(got == expected, "slot {slot} of shard {shard}, {shape}");
+                }
+            }
+        }
+    }
 }

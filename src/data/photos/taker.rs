@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::ops::Range;
 use std::path::Path;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::pack::Job;
 use super::reader::Reader;
 use super::shards::{Part, Slots};
-use super::work::{Note, Work};
+use super::work::Note;
+use super::writer::Writer;
 use super::{Bad, Records, add_moments, moments};
 use crate::comm::Counters;
 use crate::observe::Progress;
@@ -218,60 +218,7 @@ impl<'a> Taker<'a> {
             self.written = self.notes.len();
             self.noted = Instant::now();
         }
-        let (before, files) = (
-            std::mem::take(&mut self.writer),
-            std::mem::take(&mut self.files),
-        );
-        self.writer = before.then(&job.work, notes, files)?;
-        Ok(())
-    }
-}
-
-/// One who writes notes while other things are done, if there are any. Dropped, it is waited for.
-#[derive(Default)]
-pub(super) struct Writer(Option<JoinHandle<Result<()>>>);
-
-impl Writer {
-    /// Writes notes too, once `files` are on the disk.
-    fn then(self, work: &Work, notes: Vec<Note>, files: Vec<File>) -> Result<Self> {
-        let work = work.clone();
-        let write = move || {
-            self.end()?;
-            for file in files {
-                file.sync_all().map_err(Error::io("write", work.path()))?;
-            }
-            match notes.is_empty() {
-                true => Ok(()),
-                false => work.write(&notes),
-            }
-        };
-        let writer = std::thread::Builder::new()
-            .name("phalanx notes".into())
-            .spawn(write)
-            .map_err(Error::io("start a thread for", "notes"))?;
-        Ok(Self(Some(writer)))
-    }
-
-    fn is_busy(&self) -> bool {
-        self.0.as_ref().is_some_and(|writer| !writer.is_finished())
-    }
-
-    /// Waits until all is written.
-    pub(super) fn end(mut self) -> Result<()> {
-        self.wait()
-    }
-
-    fn wait(&mut self) -> Result<()> {
-        let join = |writer: JoinHandle<Result<()>>| {
-            writer.join().expect("a writer of notes does not panic")
-        };
-        self.0.take().map_or(Ok(()), join)
-    }
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Whoever wants to know of a failure calls `end`.
-        let _ = self.wait();
+        let files = std::mem::take(&mut self.files);
+        self.writer.write(&job.work, notes, files)
     }
 }

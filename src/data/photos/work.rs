@@ -245,8 +245,9 @@ impl Work {
         Ok(notes)
     }
 
-    /// Puts the set in its place, and removes all else; by one rank.
+    /// Puts the set in its place, whose files are on the disk, and removes all else; by one rank.
     pub(super) fn finish(&self, out: &Path, force: bool) -> Result<()> {
+        sync(&self.set())?;
         put(&self.set(), out, force)?;
         fs::remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
     }
@@ -258,7 +259,7 @@ pub(super) fn name(shard: usize) -> String {
 }
 
 /// The fewest photos that a rank takes at once, where there are as many for each part.
-const LEAST: usize = 8;
+const LEAST: usize = 4;
 
 /// What is left of `photos` beside these notes, in stretches in the order that `ranks` take them. Each is one of `parts` of what
 /// is left behind it, so that the last ones, at whose end ranks wait for each other, are short; and those that ranks take
@@ -338,19 +339,21 @@ mod tests {
             .iter()
             .map(ExactSizeIterator::len)
             .collect();
-        assert_eq!(lengths, [50, 25, 13, 8, 4]);
+        assert_eq!(lengths, [50, 25, 13, 6, 4, 2]);
         // Ranks are far apart, and leave nothing out.
         assert_eq!(
             partitions(&[], 100, 4, 2),
             [
                 0..25,
-                55..74,
+                56..75,
                 25..39,
-                74..85,
+                75..86,
                 39..47,
-                85..93,
-                47..55,
-                93..100
+                86..92,
+                47..52,
+                92..96,
+                52..56,
+                96..100,
             ]
         );
         let mut gaps = partitions(&[note(7, 11), note(30, 50)], 100, 6, 3);

@@ -1,7 +1,6 @@
 //! Numbers of an HDF5 table as one slice: mapped where they lie in one piece and aligned, else read into memory.
 #![allow(unsafe_code)]
 
-use std::fs;
 use std::ops::Deref;
 use std::path::Path;
 use std::slice;
@@ -9,6 +8,7 @@ use std::sync::Arc;
 
 use memmap2::{Advice, Mmap};
 
+use crate::data;
 use crate::h5::{Number, Table};
 use crate::{Error, Result};
 
@@ -22,12 +22,9 @@ pub(super) enum Mapped<T> {
     Read(Vec<T>),
 }
 
-/// The bytes of a file.
+/// The bytes of a file, which is read from the begin to the end.
 pub(super) fn map(path: &Path) -> Result<Arc<Mmap>> {
-    let file = fs::File::open(path).map_err(Error::io("read", path))?;
-    // SAFETY: the map is read-only; a set is written under another name and renamed when complete, so a file that
-    // changes under a run is outside what phalanx or any mapped reader can promise.
-    let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
+    let map = data::map::map(path)?;
     // Rows are read in order; where the system does not take advice, it reads ahead by itself.
     let _ = map.advise(Advice::WillNeed);
     Ok(Arc::new(map))
