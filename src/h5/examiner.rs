@@ -15,6 +15,7 @@ use std::process::{ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -28,6 +29,8 @@ const ROLE: &str = "examine-files";
 const IDLE: i64 = 1;
 /// Seconds of work that a file may take, of which a sound one takes thousandths.
 const WORK: u64 = 3;
+/// An answer that takes longer counts against what is left for others about the same file.
+const SLOW: Duration = Duration::from_millis(250);
 /// Bytes of memory that it may have, program and libraries included.
 const MEMORY: u64 = 2 << 30;
 /// The longest row that is read, in bytes.
@@ -199,6 +202,7 @@ pub fn examine() -> io::Result<()> {
         tv_sec: IDLE,
         tv_nsec: 0,
     };
+    let mut spent = Spent::default();
     loop {
         let mut waiting = [PollFd::new(&questions, PollFlags::IN)];
         if poll(&mut waiting, Some(&idle))? == 0 {
@@ -210,12 +214,43 @@ pub fn examine() -> io::Result<()> {
                 return Ok(());
             }
         }
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        limit(Resource::Cpu, used.tv_sec as u64 + WORK)?;
         let (path, part) = (OsString::from_vec(path), String::from_utf8_lossy(&part));
-        look(Path::new(&path), &part);
+        let (path, before) = (Path::new(&path), worked());
+        let left = spent.left_for(Identity::of(path));
+        limit(Resource::Cpu, before.as_secs() + left)?;
+        look(path, &part);
+        spent.add(worked() - before);
         answers.write_all(&[DONE])?;
         answers.flush()?;
+    }
+}
+
+/// How long this process has worked.
+fn worked() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// What slow answers about a file took: one that takes a little less than it may must not do so for each of its parts.
+#[derive(Default)]
+struct Spent {
+    file: Option<Identity>,
+    time: Duration,
+}
+
+impl Spent {
+    /// Seconds of work that are left for an answer about `file`.
+    fn left_for(&mut self, file: Option<Identity>) -> u64 {
+        if file.is_none() || file != self.file {
+            (self.file, self.time) = (file, Duration::ZERO);
+        }
+        WORK.saturating_sub(self.time.as_secs()).max(1)
+    }
+
+    fn add(&mut self, took: Duration) {
+        if took >= SLOW {
+            self.time += took;
+        }
     }
 }
 
@@ -263,5 +298,33 @@ fn look_at(table: &Table) {
     }
     for at in [0, shape[0] / 2, shape[0] - 1] {
         let _ = table.read::<f64>(at..at + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_answers_about_a_file_leave_less_time_for_others() {
+        let file = |length: u64| {
+            Some(Identity {
+                place: (1, 2),
+                length,
+                written: (3, 4),
+            })
+        };
+        let mut spent = Spent::default();
+        // Those about a sound file may be many.
+        for _ in 0..1000 {
+            assert_eq!(spent.left_for(file(7)), WORK);
+            spent.add(Duration::from_millis(20));
+        }
+        for left in [3, 1, 1] {
+            assert_eq!(spent.left_for(file(7)), left);
+            spent.add(Duration::from_millis(2300));
+        }
+        assert_eq!(spent.left_for(file(8)), WORK);
+        assert_eq!(spent.left_for(None), WORK);
     }
 }
