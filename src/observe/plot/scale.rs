@@ -29,6 +29,8 @@ impl Scale {
         };
         let log = powers && low > 0.0 && high / low > 200.0;
         let (low, high) = match low == high {
+            // Nothing that is counted is less than nothing.
+            true if low == 0.0 => (0.0, 1.0),
             true => (
                 low - 0.5 * low.abs().max(1.0),
                 high + 0.5 * high.abs().max(1.0),

@@ -75,6 +75,7 @@ fn ticks_are_round_and_named_as_short_as_can_be() {
         ["0.001", "0.01", "0.1", "1", "10"]
     );
     assert_eq!(names(scale(5.0, 5.0).rounded(4), 4), ["2", "4", "6", "8"]);
+    assert_eq!(names(scale(0.0, 0.0).rounded(2), 2), ["0.0", "0.5", "1.0"]);
 }
 
 #[test]
