@@ -69,8 +69,10 @@ impl Extra {
     fn turn(self) -> (f64, u64) {
         match self {
             Self::Trace => (0.02, 1),
-            // Bars are drawn and samples taken a few times in it.
-            Self::Progress | Self::TensorBoard | Self::Resources => (0.5, 1),
+            // A bar is drawn twice in it.
+            Self::Progress => (0.25, 1),
+            // Samples are taken a few times, and an epoch's histograms once.
+            Self::TensorBoard | Self::Resources => (0.5, 1),
             // Some steps are taken while one is being written.
             Self::Checkpoint => (0.5, 8),
         }
