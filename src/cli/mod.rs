@@ -275,3 +275,37 @@ fn rate(text: &str) -> Result<f32, String> {
         Err("must be between 1e-37 and 1e38".into())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::{Command, CommandFactory};
+
+    use super::Cli;
+
+    /// clap makes a line end of `{n}`, and then nobody reads what was meant.
+    #[test]
+    fn no_help_text_loses_what_is_in_braces() {
+        fn look(command: &Command) -> usize {
+            let of_args = |arg: &clap::Arg| [arg.get_help().cloned(), arg.get_long_help().cloned()];
+            let abouts = [
+                command.get_about(),
+                command.get_long_about(),
+                command.get_after_help(),
+                command.get_after_long_help(),
+            ];
+            let texts = (command.get_arguments().flat_map(of_args))
+                .chain(abouts.map(Option::<&_>::cloned))
+                .flatten();
+            let looked = texts
+                .map(|text| {
+                    let text = text.to_string();
+                    assert!(!text.contains("{n}"), "{}: {text}", command.get_name());
+                })
+                .count();
+            looked + command.get_subcommands().map(look).sum::<usize>()
+        }
+        let command = Cli::command();
+        command.clone().debug_assert();
+        assert!(look(&command) > 300);
+    }
+}

@@ -23,7 +23,7 @@ pub(super) struct PackArgs {
     /// A CSV file of path,label, in place of folders; paths from PHOTOS on.
     #[arg(long, value_name = "CSV", conflicts_with = "pattern")]
     labels: Option<PathBuf>,
-    /// Labels from file names, such as '{class}_{n}.jpg'; {n} is digits, * is anything.
+    /// Labels from file names, such as '{class}_{number}.jpg'; {number} is digits, * is anything.
     #[arg(long, value_name = "PATTERN")]
     pattern: Option<Pattern>,
     /// Take the classes of this set, so that it and the new one fit together.

@@ -1,4 +1,4 @@
-//! Names of files that tell a class, such as `{class}_{n}.jpg`.
+//! Names of files that tell a class, such as `{class}_{number}.jpg`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ pub struct Pattern(Vec<Piece>);
 enum Piece {
     /// `{class}`: one letter or more, as many as fit.
     Class,
-    /// `{n}`: one digit or more.
+    /// `{number}`: one digit or more.
     Number,
     /// `*`: anything, or nothing.
     Any,
@@ -57,7 +57,7 @@ impl FromStr for Pattern {
         while let Some(letter) = rest.chars().next() {
             let words = [
                 ("{class}", Piece::Class),
-                ("{n}", Piece::Number),
+                ("{number}", Piece::Number),
                 ("*", Piece::Any),
             ];
             let word = words.into_iter().find(|(word, _)| rest.starts_with(word));
@@ -71,7 +71,7 @@ impl FromStr for Pattern {
         let wild = |piece: &&Piece| !matches!(piece, Piece::Letter(_));
         // Each multiplies the ways in which a name may fit.
         if pieces.iter().filter(wild).count() > 4 {
-            return Err("at most four of {class}, {n} and * can be told apart".into());
+            return Err("at most four of {class}, {number} and * can be told apart".into());
         }
         match pieces
             .iter()
@@ -80,7 +80,7 @@ impl FromStr for Pattern {
         {
             1 => Ok(Self(pieces)),
             count => Err(format!(
-                "expected {{class}} once, got it {count} times; for example {{class}}_{{n}}.jpg"
+                "expected {{class}} once, got it {count} times; for example {{class}}_{{number}}.jpg"
             )),
         }
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.0.iter().try_for_each(|piece| match piece {
             Piece::Class => f.write_str("{class}"),
-            Piece::Number => f.write_str("{n}"),
+            Piece::Number => f.write_str("{number}"),
             Piece::Any => f.write_str("*"),
             Piece::Letter(letter) => write!(f, "{letter}"),
         })
@@ -105,14 +105,14 @@ mod tests {
     fn a_class_is_what_the_rest_of_the_pattern_leaves() {
         for (pattern, name, class) in [
             (
-                "{class}_{n}.jpg",
+                "{class}_{number}.jpg",
                 "great_pyrenees_12.jpg",
                 Some("great_pyrenees"),
             ),
-            ("{class}_{n}.jpg", "great_pyrenees.jpg", None),
+            ("{class}_{number}.jpg", "great_pyrenees.jpg", None),
             ("{class}.*", "cat.jpg", Some("cat")),
-            ("{class}.{n}.jpg", "cat.123.jpg", Some("cat")),
-            ("IMG{n}-{class}.*", "IMG7-träume.png", Some("träume")),
+            ("{class}.{number}.jpg", "cat.123.jpg", Some("cat")),
+            ("IMG{number}-{class}.*", "IMG7-träume.png", Some("träume")),
             ("*-{class}.webp", "a-b-c.webp", Some("c")),
             ("{class}", "all.jpg", Some("all.jpg")),
             ("{class}.jpg", ".jpg", None),

@@ -139,7 +139,7 @@ pub(super) fn joint(all: &[Joint]) -> String {
         );
         for (name, estimate) in one.names.iter().zip(&one.fitted.estimates) {
             let value = match estimate {
-                Some(estimate) => format!("{}  p {:.2e}", words(estimate), estimate.p),
+                Some(estimate) => format!("{}  p {}", words(estimate), chance(estimate.p)),
                 None => "said by the others already".into(),
             };
             text += &format!("\n    {name:<24} {value}");
@@ -157,6 +157,15 @@ fn words(estimate: &Estimate) -> String {
         number(low),
         number(high)
     )
+}
+
+/// How likely an estimate as far from zero is by accident; no more digits than the arithmetic has.
+pub(super) fn chance(p: f64) -> String {
+    match p {
+        p if p < 1e-16 => "below 1e-16".into(),
+        p if p < 1e-3 => format!("{p:.1e}"),
+        p => format!("{p:.3}"),
+    }
 }
 
 /// Four digits, whatever the size.

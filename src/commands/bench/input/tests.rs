@@ -159,3 +159,12 @@ fn tables_have_all_of_it() {
     assert!(tables::cold(&rows).is_some(), "nothing came from a disk");
     assert!(tables::speeds(&rows).contains("again"));
 }
+
+#[test]
+fn chances_have_no_more_digits_than_are_known() {
+    let written = [0.7942, 0.05, 2.249e-11, 3e-17, 0.0].map(tables::chance);
+    assert_eq!(
+        written,
+        ["0.794", "0.050", "2.2e-11", "below 1e-16", "below 1e-16"]
+    );
+}
