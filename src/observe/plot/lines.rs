@@ -14,6 +14,9 @@ const TALL: f64 = 190.0;
 const POINTS: usize = 700;
 /// Up to so many points are marked each by itself.
 const MARKED: usize = 30;
+/// Up to so many values of x are a column of points each, which are this far from its middle at most.
+const COLUMNS: usize = 6;
+const APART: f64 = 9.0;
 
 /// One curve.
 #[derive(Clone, Debug)]
@@ -102,7 +105,10 @@ impl Lines {
                 .flat_map(|one| &one.points)
         };
         let across = all().chain(others.iter().flat_map(|one| &one.points));
-        let x = Scale::of(across.map(|point| point.0), (LEFT, right), false);
+        let columns = columns(&clouds);
+        let inset = columns.as_ref().map_or(0.0, |_| APART + 2.0);
+        let ends = (LEFT + inset, right - inset);
+        let x = Scale::of(across.map(|point| point.0), ends, false);
         let zero = self.from_zero.then_some(0.0);
         let values = all().map(|point| point.1).chain(zero);
         let y = Scale::of(values, (bottom, top), !self.from_zero).rounded(5);
@@ -128,7 +134,7 @@ impl Lines {
                 );
             }
         }
-        for (value, name) in x.ticks(6) {
+        for (value, name) in columns.clone().unwrap_or_else(|| x.ticks(6)) {
             drawing.text("tick", (x.at(value), bottom + 16.0), "middle", &name);
         }
         drawing.line("axis", (LEFT, bottom), (right, bottom));
@@ -142,7 +148,13 @@ impl Lines {
         let aside = |&(a, b): &(f64, f64)| (x.at(a), second.at(b));
         let fill = |one: &Series| format!("fill {}", colour(one.colour));
         for one in &clouds {
-            (one.points.iter()).for_each(|point| drawing.dot(&fill(one), place(point)));
+            for (i, point) in one.points.iter().enumerate() {
+                // By the golden ratio, of which no few multiples meet.
+                let part = (i as f64 * 0.618_034).fract();
+                let aside = columns.as_ref().map_or(0.0, |_| APART * (2.0 * part - 1.0));
+                let (x, y) = place(point);
+                drawing.dot(&fill(one), (x + aside, y));
+            }
         }
         for one in &self.series {
             let drawn = thinned(&one.points);
@@ -163,7 +175,7 @@ impl Lines {
             .collect();
         let (low, high) = x.ends();
         let data = json!({"x": self.x, "unit": self.unit, "series": series,
-            "box": [LEFT, top, right, bottom], "ends": [low, high]});
+            "box": [ends.0, top, ends.1, bottom], "ends": [low, high]});
         Some(Plot {
             about: self.about(&others, y.is_log()),
             name: self.name,
@@ -196,6 +208,24 @@ impl Lines {
         };
         format!("By {}: {}.{scale}", self.x, words.join("; "))
     }
+}
+
+/// The values of x and their names, where points are so many and x so few whole numbers that they would hide each other.
+fn columns(clouds: &[Series]) -> Option<Vec<(f64, String)>> {
+    let points = || clouds.iter().flat_map(|one| &one.points);
+    let mut values: Vec<f64> = Vec::new();
+    for &(x, _) in points() {
+        if !values.contains(&x) {
+            values.push(x);
+        }
+        if values.len() > COLUMNS || x.fract() != 0.0 {
+            return None;
+        }
+    }
+    values.sort_by(f64::total_cmp);
+    let is_crowded = points().count() > MARKED * values.len().max(1);
+    let named = values.into_iter().map(|value| (value, short(value, 1.0)));
+    is_crowded.then(|| named.collect())
 }
 
 /// So few points that what is drawn looks the same: of each stretch the lowest and the highest.

@@ -79,6 +79,41 @@ fn ticks_are_round_and_named_as_short_as_can_be() {
 }
 
 #[test]
+fn crowded_columns_are_named_by_their_values_and_hide_no_point() {
+    let cloud = |points: Vec<(f64, f64)>| Series {
+        name: "measured".into(),
+        points,
+        colour: 7,
+        dashed: false,
+    };
+    let many = |values: &[f64]| -> Vec<(f64, f64)> {
+        (0..values.len() * 50)
+            .map(|i| (values[i % values.len()], 1.5))
+            .collect()
+    };
+    let drawn = |points: Vec<(f64, f64)>| {
+        let plot = curve(vec![(1.0, 1.0), (4.0, 2.0)])
+            .draw_over(vec![cloud(points)])
+            .unwrap();
+        let places: std::collections::BTreeSet<&str> = (plot.body.split("cx=\"").skip(1))
+            .map(|rest| rest.split('"').next().unwrap())
+            .collect();
+        let names: Vec<String> = (1..=8)
+            .map(|i| f64::from(i) / 2.0)
+            .map(|value| value.to_string())
+            .filter(|name| plot.body.contains(&format!(">{name}</text>")))
+            .collect();
+        (places.len(), names.join(" "))
+    };
+    let (places, names) = drawn(many(&[1.0, 2.0, 4.0]));
+    assert!(places > 100, "{places}");
+    assert_eq!(names, "1 2 4");
+    // Few points stay where they are, and so do those of a quantity.
+    assert_eq!(drawn(vec![(1.0, 1.5), (2.0, 1.5), (4.0, 1.5)]).0, 3);
+    assert_eq!(drawn(many(&[1.0, 1.5, 4.0])).0, 3);
+}
+
+#[test]
 fn a_picture_has_the_size_of_its_drawing() {
     let plot = curve(vec![(1.0, 2.0), (2.0, 3.0)]).draw().unwrap();
     let png = match plot.png() {
