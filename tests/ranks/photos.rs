@@ -50,6 +50,20 @@ fn photos(folder: &Path, count: u32, side: u32) {
     }
 }
 
+/// Gives each photo more names.
+fn copies(folder: &Path, times: u32) {
+    for class in fs::read_dir(folder).unwrap() {
+        let photos: Vec<_> = fs::read_dir(class.unwrap().path()).unwrap().collect();
+        for photo in photos {
+            let path = photo.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            for i in 1..times {
+                fs::hard_link(&path, path.with_file_name(format!("{i:02}-{name}"))).unwrap();
+            }
+        }
+    }
+}
+
 fn same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -147,7 +161,9 @@ fn same_losses() {
 fn killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    photos(&path.join("photos"), 2400, 150);
+    // Seconds of work: notes are written once in a second.
+    photos(&path.join("photos"), 30, 1200);
+    copies(&path.join("photos"), 40);
     let words = "--shape 3x64x64 --shard-size 1MiB --partitions 60";
     job(2, path, &format!("data pack photos whole {words}"));
     for records in ["pixels"] {

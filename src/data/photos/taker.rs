@@ -15,10 +15,11 @@ use crate::comm::Counters;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt};
 
-/// The most photos of a note, and between two times that notes are written.
+/// The most photos of a note, which come to the disk together.
 const STRETCH: usize = 512;
-/// Time between two notes, unless there are so many photos.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Photos and time between two times that notes are written, whichever comes first: what a job that is killed does again.
+const UNNOTED: usize = 8 * STRETCH;
+const PAUSE: Duration = Duration::from_secs(1);
 /// Photos between two looks at what others do.
 const LOOK: u64 = 16;
 
@@ -147,7 +148,7 @@ impl<'a> Taker<'a> {
         self.notes.push(note);
         let waiting = self.notes[self.written..].iter();
         let waiting: usize = waiting.map(|note| note.end - note.start).sum();
-        let due = waiting >= STRETCH || self.noted.elapsed() >= PAUSE;
+        let due = waiting >= UNNOTED || self.noted.elapsed() >= PAUSE;
         if self.writer.is_busy() && waiting < 2 * STRETCH {
             return Ok(());
         }
