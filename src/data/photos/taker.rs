@@ -15,8 +15,11 @@ use crate::comm::Counters;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt};
 
-/// The most photos of a note, which come to the disk together.
+/// The most photos of a note.
 const STRETCH: usize = 512;
+/// Photos that are brought to the disk together: the fewest, and so many that they are waited for.
+const TOGETHER: usize = 128;
+const MOST: usize = 2 * STRETCH;
 /// Photos and time between two times that notes are written, whichever comes first: what a job that is killed does again.
 const UNNOTED: usize = 8 * STRETCH;
 const PAUSE: Duration = Duration::from_secs(1);
@@ -59,6 +62,8 @@ pub(super) struct Taker<'a> {
     /// How many of the notes were written, and files that must be on the disk before the next ones are.
     written: usize,
     files: Vec<File>,
+    /// Photos that nobody brings to the disk yet.
+    behind: usize,
     /// When notes were written last.
     noted: Instant,
     /// What is being written.
@@ -83,6 +88,7 @@ impl<'a> Taker<'a> {
             notes: Vec::new(),
             written: 0,
             files: Vec::new(),
+            behind: 0,
             noted: Instant::now(),
             writer: Writer::default(),
         }
@@ -139,17 +145,20 @@ impl<'a> Taker<'a> {
                 return Ok(());
             }
         }
-        // A stretch is noted only when all of it is with the system.
-        let written = match part {
-            Some(part) => vec![part.unsynced()?],
-            None => self.slots.unsynced()?,
-        };
-        self.files.extend(written);
+        if let Some(part) = part {
+            self.files.push(part.unsynced()?);
+        }
+        self.behind += note.end - note.start;
         self.notes.push(note);
-        let waiting = self.notes[self.written..].iter();
-        let waiting: usize = waiting.map(|note| note.end - note.start).sum();
-        let due = waiting >= UNNOTED || self.noted.elapsed() >= PAUSE;
-        if self.writer.is_busy() && waiting < 2 * STRETCH {
+        let unnoted = self.notes[self.written..].iter();
+        let unnoted: usize = unnoted.map(|note| note.end - note.start).sum();
+        let due = unnoted >= UNNOTED || self.noted.elapsed() >= PAUSE;
+        let enough = match self.writer.is_busy() {
+            true => MOST,
+            false if due => 0,
+            false => TOGETHER,
+        };
+        if self.behind < enough {
             return Ok(());
         }
         if let Err(error) = self.writer.wait() {
@@ -208,6 +217,8 @@ impl<'a> Taker<'a> {
     /// Begins to bring all to the disk behind what is being written, then the notes if they are `due`.
     fn write(&mut self, due: bool) -> Result<()> {
         let (job, mut notes) = (self.job, Vec::new());
+        // A stretch is noted only when all of it is with the system.
+        self.files.extend(self.slots.unsynced()?);
         if due {
             if self.written == 0 {
                 self.files.extend(job.work.before_notes()?);
@@ -219,6 +230,7 @@ impl<'a> Taker<'a> {
             self.written = self.notes.len();
             self.noted = Instant::now();
         }
+        self.behind = 0;
         let files = std::mem::take(&mut self.files);
         self.writer.write(&job.work, notes, files)
     }
