@@ -164,21 +164,23 @@ fn killed() {
     // Seconds of work: notes are written once in a second.
     photos(&path.join("photos"), 30, 1200);
     copies(&path.join("photos"), 40);
-    let words = "--shape 3x64x64 --shard-size 1MiB --partitions 60";
-    job(2, path, &format!("data pack photos whole {words}"));
-    for records in ["pixels"] {
-        let again = format!("data pack photos again {words} --records {records}");
+    for records in ["pixels", "jpeg"] {
+        let words = format!("--shape 3x64x64 --shard-size 1MiB --records {records}");
+        let (whole, again) = (format!("whole-{records}"), format!("again-{records}"));
+        job(2, path, &format!("data pack photos {whole} {words}"));
+        let pack = format!("data pack photos {again} {words}");
         let mut command = phalanx(3, path);
-        command.args(again.split_whitespace());
+        command.args(pack.split_whitespace());
         let child = start(command);
-        let notes = path.join(".again.packing/notes");
+        let work = path.join(format!(".{again}.packing"));
+        let notes = work.join("notes");
         let begun = Instant::now();
         let is_whole = |entry: &std::io::Result<fs::DirEntry>| {
             let name = entry.as_ref().unwrap().file_name();
             !name.to_string_lossy().starts_with('.')
         };
-        let whole = || fs::read_dir(&notes).map_or(0, |entries| entries.filter(is_whole).count());
-        while whole() < 2 {
+        let noted = || fs::read_dir(&notes).map_or(0, |entries| entries.filter(is_whole).count());
+        while noted() < 2 {
             assert!(begun.elapsed() < Duration::from_secs(60), "packing begins");
             std::thread::sleep(Duration::from_millis(2));
         }
@@ -187,14 +189,14 @@ fn killed() {
         let ended = wait(child, Duration::from_secs(20));
         assert!(ended.code.is_some_and(|code| code != 0), "{}", ended.output);
         none_left(&ranks);
-        assert!(!path.join("again").exists(), "nothing half-done is seen");
-        let output = job(2, path, &again);
+        assert!(!path.join(&again).exists(), "nothing half-done is seen");
+        let output = job(2, path, &pack);
         assert!(
             output.contains("photos by a job before this one"),
             "{output}"
         );
-        assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
-        assert!(!path.join(".again.packing").exists());
+        assert_eq!(shards(&path.join(again)), shards(&path.join(whole)));
+        assert!(!work.exists());
     }
 }
 

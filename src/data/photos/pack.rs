@@ -163,7 +163,7 @@ impl Job<'_> {
 
     fn plan(&self) -> Plan {
         Plan {
-            version: 3,
+            version: 4,
             shape: self.pack.shape,
             fit: self.pack.fit.to_string(),
             records: self.pack.records,

@@ -218,8 +218,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    pub(super) fn create(work: &Work, range: &Range<usize>) -> Result<Self> {
-        let path = work.part(range);
+    pub(super) fn create(work: &Work, start: usize) -> Result<Self> {
+        let path = work.part(start);
         let file = File::create(&path).map_err(Error::io("create", &path))?;
         Ok(Self {
             file: std::io::BufWriter::with_capacity(1 << 20, file),
@@ -295,7 +295,7 @@ pub(super) fn join(
         let part = note.start.max(range.start)..note.end.min(range.end);
         let skipped = (note.start..part.start).map(length_in(note)).sum();
         let mut left: u64 = part.map(length_in(note)).sum();
-        let path = work.part(&(note.start..note.end));
+        let path = work.part(note.start);
         let mut from = File::open(&path).map_err(Error::io("read", &path))?;
         from.seek(SeekFrom::Start(skipped))
             .map_err(Error::io("read", &path))?;

@@ -107,27 +107,27 @@ impl<'a> Taker<'a> {
                     return Ok(());
                 }
                 let end = partition.end.min(start + STRETCH);
-                self.stretch(start..end)?;
-                start = end;
+                start = self.stretch(start..end)?;
             }
         }
     }
 
-    /// Reads photos, stores what they become, and leaves a note once that is on the disk.
-    fn stretch(&mut self, range: Range<usize>) -> Result<()> {
+    /// Reads photos as long as no note is due, stores what they become, and leaves a note once that is on the disk. Gives where
+    /// it ended.
+    fn stretch(&mut self, range: Range<usize>) -> Result<usize> {
         let (job, pack) = (self.job, self.job.pack);
         let mut note = Note {
             start: range.start,
-            end: range.end,
+            end: range.start,
             failures: Vec::new(),
             sums: vec![[0; 2]; pack.shape.c],
             lengths: Vec::new(),
         };
         let mut part = match pack.records {
             Records::Pixels => None,
-            Records::Jpeg => Some(Part::create(&job.work, &range)?),
+            Records::Jpeg => Some(Part::create(&job.work, range.start)?),
         };
-        for i in range {
+        for i in range.clone() {
             interrupt::check()?;
             let path = pack.photos.join(&job.listing.photos[i].path);
             let outcome = self.photo(i, &path, &mut note, part.as_mut())?;
@@ -140,15 +140,21 @@ impl<'a> Taker<'a> {
                     note.lengths.push(0);
                 }
             }
+            note.end = i + 1;
             self.taken += 1;
             if self.taken.is_multiple_of(LOOK) && self.look()? {
-                return Ok(());
+                return Ok(range.end);
+            }
+            // Large photos take long: a note is not late for them.
+            if self.noted.elapsed() >= PAUSE && !self.writer.is_busy() {
+                break;
             }
         }
         if let Some(part) = part {
             self.files.push(part.unsynced()?);
         }
-        self.behind += note.end - note.start;
+        let end = note.end;
+        self.behind += end - note.start;
         self.notes.push(note);
         let unnoted = self.notes[self.written..].iter();
         let unnoted: usize = unnoted.map(|note| note.end - note.start).sum();
@@ -159,14 +165,14 @@ impl<'a> Taker<'a> {
             false => TOGETHER,
         };
         if self.behind < enough {
-            return Ok(());
+            return Ok(end);
         }
         if let Err(error) = self.writer.wait() {
             // Who knows what has come to the disk: nothing more is noted.
             self.written = self.notes.len();
             return Err(error);
         }
-        self.write(due)
+        self.write(due).map(|()| end)
     }
 
     /// Stores what becomes of photo `i`, or says why nothing does.

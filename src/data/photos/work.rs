@@ -158,10 +158,9 @@ impl Work {
         self.path.join("slots").join(name(shard))
     }
 
-    /// Encoded records of a stretch.
-    pub(super) fn part(&self, range: &Range<usize>) -> PathBuf {
-        let name = format!("{:09}-{:09}.bin", range.start, range.end);
-        self.path.join("parts").join(name)
+    /// Encoded records of the stretch that begins so.
+    pub(super) fn part(&self, start: usize) -> PathBuf {
+        self.path.join("parts").join(format!("{start:09}.bin"))
     }
 
     /// A shard that is ready.
