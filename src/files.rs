@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, IoSlice, Read};
 use std::num::NonZeroU64;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,6 +16,12 @@ pub fn space(folder: &Path) -> Option<(u64, u64)> {
     let space = rustix::fs::statvfs(folder).ok()?;
     let bytes = |blocks: u64| blocks.saturating_mul(space.f_frsize);
     Some((bytes(space.f_blocks), bytes(space.f_bavail)))
+}
+
+/// Opens a file to read it; what turns out to be a pipe does not wait for whoever writes to it.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    File::options().read(true).custom_flags(flags).open(path)
 }
 
 /// Lets the system read so many bytes from `offset` ahead of their use; where it does not, they come later.

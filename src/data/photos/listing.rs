@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
@@ -248,8 +249,8 @@ fn order(names: impl Iterator<Item = String>) -> Vec<String> {
 /// The folders of `folder`, which are classes; of photos in them it knows nothing yet.
 fn folders(folder: &Path) -> Result<Listing> {
     let mut found = Named::default();
-    for (name, path, is_folder) in entries(folder)? {
-        if !is_folder {
+    for (name, path, kind) in entries(folder)? {
+        if kind == Kind::File {
             found.others += 1;
             continue;
         }
@@ -357,9 +358,13 @@ impl Named {
 
 /// Adds the photos below `folder`, which is called `name`.
 fn walk(folder: &Path, name: &Path, photos: &mut Vec<PathBuf>, others: &mut u64) -> Result<()> {
-    for (entry, path, is_folder) in entries(folder)? {
+    for (entry, path, kind) in entries(folder)? {
         let name = name.join(&entry);
-        if is_folder {
+        if kind == Kind::Link && leads_back(&path)? {
+            let problem = "is a link to a folder that it lies in: the way through it has no end";
+            return Err(Error::file(path, problem, "remove the link"));
+        }
+        if kind != Kind::File {
             walk(&path, &name, photos, others)?;
         } else if is_photo(&name) {
             photos.push(name);
@@ -370,8 +375,34 @@ fn walk(folder: &Path, name: &Path, photos: &mut Vec<PathBuf>, others: &mut u64)
     Ok(())
 }
 
-/// What is in a folder, by name, and whether it is a folder or leads to one; hidden files are not.
-fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf, bool)>> {
+/// Whether a folder is one of those that its path goes through.
+fn leads_back(path: &Path) -> Result<bool> {
+    let id = |path: &Path| {
+        let about = fs::metadata(path).map_err(Error::io("read folder", path))?;
+        Ok((about.dev(), about.ino()))
+    };
+    let this = id(path)?;
+    let through = path.ancestors().skip(1);
+    for folder in through.filter(|folder| !folder.as_os_str().is_empty()) {
+        if id(folder)? == this {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// What there is in a folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Folder,
+    /// A link that leads to a folder.
+    Link,
+    /// Anything else.
+    File,
+}
+
+/// What is in a folder, by name, and what it is; hidden files are not.
+fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf, Kind)>> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
         let entry = entry.map_err(Error::io("read folder", folder))?;
@@ -379,14 +410,16 @@ fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf, bool)>> {
         if name.as_bytes().starts_with(b".") {
             continue;
         }
+        let at = |is_folder, folder| if is_folder { folder } else { Kind::File };
         // The folder knows what most entries are; a link has to be followed.
-        let is_folder = match entry.file_type() {
-            Ok(kind) if !kind.is_symlink() => kind.is_dir(),
-            _ => fs::metadata(&path)
-                .map_err(Error::io("read", &path))?
-                .is_dir(),
+        let kind = match entry.file_type() {
+            Ok(kind) if !kind.is_symlink() => at(kind.is_dir(), Kind::Folder),
+            _ => {
+                let about = fs::metadata(&path).map_err(Error::io("read", &path))?;
+                at(about.is_dir(), Kind::Link)
+            }
         };
-        entries.push((name, path, is_folder));
+        entries.push((name, path, kind));
     }
     entries.sort();
     Ok(entries)

@@ -1,8 +1,8 @@
 //! Shards of what was read: ranks make them in turns, bring them to the disk, and put them into the set.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,7 +18,7 @@ use super::{Bad, Records, figures};
 use crate::comm::{Comm, Counters, agree};
 use crate::data::Description;
 use crate::data::map::map;
-use crate::{Error, Result, files, interrupt};
+use crate::{Error, Result, interrupt};
 
 /// The most shards: their names have so many digits.
 const MOST_SHARDS: usize = 100_000;
@@ -36,7 +36,7 @@ impl Job<'_> {
     pub(super) fn make_all(
         &self,
         notes: &[Note],
-        writer: Writer,
+        mut writer: Writer,
         counters: &dyn Counters,
     ) -> Result<Vec<ShardFile>> {
         let Self { comm, pack, .. } = *self;
@@ -66,19 +66,23 @@ impl Job<'_> {
         };
         // Copies without bad photos, of which there may be many, should not be on the disk all at once.
         let at_once = pack.records == Records::Pixels && !failures.is_empty();
-        let mut writer = Some(writer);
-        let mut end = || agree(comm, writer.take().map_or(Ok(()), Writer::end));
         if at_once {
-            end()?;
+            agree(comm, writer.wait())?;
         }
         let settle = |made: &Made| self.work.settle(made.shard, &made.path);
-        let make = |shard: usize| {
-            let made = made(shard, make(shard)?)?;
-            (made.iter().filter(|_| at_once)).try_for_each(settle)?;
+        let made = self.make(counters, all, |shard| {
+            let (samples, path) = make(shard)?;
+            let made = made(shard, samples, path, |file| {
+                writer.write(&self.work, Vec::new(), vec![file])
+            })?;
+            if at_once {
+                writer.wait()?;
+                made.iter().try_for_each(settle)?;
+            }
             Ok(made)
-        };
-        let made = agree(comm, told(counters, self.make(counters, all, &make)))?;
-        end()?;
+        });
+        let made = agree(comm, told(counters, made))?;
+        agree(comm, writer.end())?;
         if !at_once {
             agree(comm, made.iter().try_for_each(settle))?;
         }
@@ -93,7 +97,7 @@ impl Job<'_> {
         &self,
         counters: &dyn Counters,
         all: usize,
-        make: &dyn Fn(usize) -> Result<Option<Made>>,
+        mut make: impl FnMut(usize) -> Result<Option<Made>>,
     ) -> Result<Vec<Made>> {
         let mut made = Vec::new();
         loop {
@@ -162,30 +166,26 @@ impl Job<'_> {
     }
 }
 
-/// A shard of so many samples that is at `path`, once it is on the disk; none without samples.
-fn made(shard: usize, (samples, path): (usize, PathBuf)) -> Result<Option<Made>> {
+/// A shard of so many samples that is at `path`, of which `write` brings the file to the disk while its checksum is taken: as
+/// memory, which takes less than half of the time that reading it would. None without samples.
+fn made(
+    shard: usize,
+    samples: usize,
+    path: PathBuf,
+    write: impl FnOnce(File) -> Result<()>,
+) -> Result<Option<Made>> {
     if samples == 0 {
         return Ok(None);
     }
-    let (bytes, xxh3) = durable(&path)?;
+    write(File::open(&path).map_err(Error::io("sync", &path))?)?;
+    let bytes = map(&path)?;
     let file = ShardFile {
         file: name(shard),
         samples,
-        bytes,
-        xxh3,
+        bytes: bytes.len() as u64,
+        xxh3: format!("{:016x}", xxh3_64(&bytes)),
     };
     Ok(Some(Made { file, shard, path }))
-}
-
-/// Makes a file durable that nobody writes to any more, and meanwhile takes its size and XXH3: as memory, which takes less than
-/// half of the time that reading it would.
-fn durable(path: &Path) -> Result<(u64, String)> {
-    std::thread::scope(|scope| {
-        let synced = scope.spawn(|| files::sync(path));
-        let sum = map(path).map(|bytes| (bytes.len() as u64, xxh3_64(&bytes)));
-        synced.join().expect("sync does not panic")?;
-        sum.map(|(bytes, sum)| (bytes, format!("{sum:016x}")))
-    })
 }
 
 /// Which photos could not be read, and why.

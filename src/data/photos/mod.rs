@@ -90,7 +90,7 @@ pub struct Pack {
     pub bad: Bad,
     /// Bytes of a shard, about.
     pub shard_size: usize,
-    /// Ranks take one of so many parts of what is left; without, four for each rank.
+    /// Ranks take one of so many parts of what is left; without, two for each rank.
     pub partitions: Option<usize>,
     /// The most pixels that a photo may have.
     pub most_pixels: u64,

@@ -1,6 +1,5 @@
 //! One photo at a time: read, decoded, upright and of the right size.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Mutex;
@@ -9,6 +8,7 @@ use super::decode::{decode, is_jpeg, jpeg_of_planes};
 use super::fit::Fitter;
 use super::{Fit, MOST_PIXELS, Pack};
 use crate::data::Shape;
+use crate::files;
 
 /// How well photos are compressed that were no JPEG files.
 const QUALITY: u8 = 90;
@@ -74,7 +74,8 @@ impl Reader {
     fn load(&self, path: &Path, bytes: &mut Vec<u8>) -> Result<(), String> {
         let wrong = |error: std::io::Error| format!("cannot be read: {error}");
         bytes.clear();
-        let about = std::fs::metadata(path).map_err(wrong)?;
+        let mut file = files::open_at_once(path).map_err(wrong)?;
+        let about = file.metadata().map_err(wrong)?;
         if !about.is_file() {
             return Err("is no file".into());
         }
@@ -85,9 +86,8 @@ impl Reader {
                 "has {length} bytes, more than such photos can have"
             ));
         }
-        let file = File::open(path).map_err(wrong)?;
-        file.take(most).read_to_end(bytes).map_err(wrong)?;
-        Ok(())
+        bytes.resize(about.len() as usize, 0);
+        file.read_exact(bytes).map_err(wrong)
     }
 
     fn make(&mut self, file: &[u8]) -> Result<(), String> {

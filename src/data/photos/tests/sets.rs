@@ -236,6 +236,20 @@ fn a_folder_without_a_photo_that_can_be_read_is_no_set() {
         error.contains("cannot read") && error.contains("loop"),
         "{error}"
     );
+    // Two links back to where they lie were 2^40 ways through the folders.
+    fs::remove_file(photos.join("loop")).unwrap();
+    for name in ["back", "again"] {
+        std::os::unix::fs::symlink("..", photos.join("a").join(name)).unwrap();
+    }
+    let pattern = Labels::Names("{class}.jpg".parse().unwrap());
+    for labels in [Labels::Folders, pattern] {
+        asked.labels = labels;
+        let error = packed(2, &asked).unwrap_err().to_string();
+        assert!(
+            error.contains("again") && error.contains("has no end"),
+            "{error}"
+        );
+    }
     asked.photos = place.path().join("nowhere");
     let error = packed(1, &asked).unwrap_err().to_string();
     assert!(
