@@ -84,7 +84,7 @@ pub fn parse(start: &Start) -> Result<Command> {
     let words: Vec<_> = std::env::args_os().collect();
     if survive::is_resume(&words) {
         let command = survive::resumed(&words)?;
-        let quiet = words.iter().any(|word| word == "--quiet");
+        let quiet = words.iter().any(|word| word == survive::ANYWHERE);
         return heard(command, quiet);
     }
     let cli = Cli::try_parse().unwrap_or_else(|error| refuse(&error));

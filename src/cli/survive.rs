@@ -80,13 +80,23 @@ const LEFT: [&str; 4] = ["out", "force", "resume", "go_on"];
 /// An argument that says who reads along: that may be another one now.
 const ANEW: &str = "json";
 
+/// An option that may stand anywhere, also before the command.
+pub(super) const ANYWHERE: &str = "--quiet";
+
 /// Whether these are the words of `phalanx train --resume`.
 pub(super) fn is_resume(words: &[OsString]) -> bool {
+    let words = &in_place(words.to_vec());
     let resumes = |word: &OsString| {
         let word = word.to_string_lossy();
         word == "--resume" || word.starts_with("--resume=")
     };
     is(words, 1, "train") && words.iter().any(resumes)
+}
+
+/// The words with the command's names in their places, behind that of the program.
+fn in_place(mut words: Vec<OsString>) -> Vec<OsString> {
+    words.retain(|word| word != ANYWHERE);
+    words
 }
 
 fn is(words: &[OsString], i: usize, name: &str) -> bool {
@@ -112,8 +122,8 @@ pub(super) fn resumed(words: &[OsString]) -> Result<Job> {
         let problem = format!("the run's command is not understood: {problem}");
         Error::file(&file, problem, "it is not a run of `phalanx train`")
     };
-    let command = begun.command.iter().map(OsString::from).collect::<Vec<_>>();
-    let mut words = words.to_vec();
+    let command = in_place(begun.command.iter().map(OsString::from).collect());
+    let mut words = in_place(words.to_vec());
     let path: &[&str] = match is(&command, 2, SPARSE) {
         true => &["train", SPARSE],
         false => &["train"],
@@ -257,5 +267,25 @@ fn absolute((name, values): Typed, folder: &Path) -> Typed {
             (name, values.collect())
         }
         false => (name, values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--quiet` before the command made of it one that was not known to go on.
+    #[test]
+    fn a_run_is_resumed_wherever_quiet_stands() {
+        for (line, resumes) in [
+            ("phalanx train --resume run", true),
+            ("phalanx --quiet train --resume=run", true),
+            ("phalanx train --quiet sparse --resume run", true),
+            ("phalanx --quiet train softmax digits.h5", false),
+            ("phalanx --quiet eval run --resume", false),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            assert_eq!(is_resume(&words), resumes, "{line}");
+        }
     }
 }

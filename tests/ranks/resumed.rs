@@ -308,7 +308,9 @@ fn longer() {
         printed.contains("run has ended after 30 steps"),
         "{printed}"
     );
-    job(2, path, "train --resume run --epochs 2");
+    // `--quiet` may stand anywhere: before the command it was taken for that.
+    let printed = job(2, path, "--quiet train --resume run --epochs 2");
+    assert!(!printed.contains("settings"), "{printed}");
     assert_eq!(checksum(path, "run"), checksum(path, "whole"));
     let printed = job(2, path, "train --resume run --steps 70");
     assert!(printed.contains("going on after step 60"), "{printed}");
