@@ -15,7 +15,7 @@ pub use plot::{Plot, Series};
 pub use progress::Progress;
 pub use report::{Run, Section, Sheet, gallery, grid, page, plots, shell};
 pub use table::table;
-pub use verdict::{Cause, Facts, Finding, Link, Memory, Moved, verdict};
+pub use verdict::{Cause, Facts, Finding, Link, Memory, Moved, Photos, verdict};
 pub use voice::{Voice, emit, mention, say};
 
 /// A short time in words, such as `3.1 µs`.

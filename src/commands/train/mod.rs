@@ -30,7 +30,7 @@ use crate::comm::{Comm, agree, cores, path_of_first};
 use crate::data::Loader;
 use crate::exchange::Exchange;
 use crate::nn::{self, Backend, Crew, DeviceModel};
-use crate::observe::{Facts, emit, mention, say, table, verdict};
+use crate::observe::{Facts, Photos, emit, mention, say, table, verdict};
 use crate::train::{
     Goal, Inject, Journal, Meeting, Noise, Outcome, Parts, RankReport, RankWork, RunFolder, Saver,
     Terms, Trainer, budget, readable, train,
@@ -318,6 +318,10 @@ fn go<'c>(
         late: trainer.ledger.lateness().ranks(),
         seconds,
         cores: cores(comm),
+        photos: plan.data.is_encoded().then(|| Photos {
+            cached: plan.data.is_cached(),
+            decoders: plan.data.decoders(),
+        }),
         memory: ceilings::memory(comm, plan, params, &ranks),
         link: ceilings::link(comm, params, &ranks, seconds),
     });

@@ -36,6 +36,15 @@ pub struct Memory {
     pub exchange: Moved,
 }
 
+/// How photos are decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct Photos {
+    /// Whether what was decoded is kept.
+    pub cached: bool,
+    /// Threads of a rank that decode.
+    pub decoders: usize,
+}
+
 /// The link of a node to others, in exchanges.
 pub type Link = Moved;
 
@@ -73,11 +82,27 @@ fn input(facts: &Facts, parts: &Shares) -> Option<(f64, Finding)> {
             percent(parts.load),
             percent(parts.compute)
         );
-        let advice = "write the set contiguous (`phalanx data split`), put it on a faster disk or copy it to the node, use fewer \
-                      augmentations, or more ranks for each disk";
         let what = format!("input bound: {} of the time in loading", percent(typical));
-        (typical, general(what, Cause::Load, figures, advice))
+        let advice = faster(facts.photos);
+        (typical, general(what, Cause::Load, figures, &advice))
     })
+}
+
+/// What makes batches come sooner.
+fn faster(photos: Option<Photos>) -> String {
+    let Some(Photos { cached, decoders }) = photos else {
+        return "write the set contiguous (`phalanx data split`), put it on a faster disk or copy it to the node, use fewer \
+                augmentations, or more ranks for each disk"
+            .into();
+    };
+    let keep = match cached {
+        true => "",
+        false => "keep what was decoded (`--cache node`), ",
+    };
+    format!(
+        "pack the photos as pixels (`phalanx data pack`), {keep}decode by more threads than {decoders} a rank where cores are free \
+         (`--decoders`), or use fewer augmentations"
+    )
 }
 
 fn gigabytes(rate: f64) -> String {

@@ -6,7 +6,7 @@
 mod late;
 mod limits;
 
-pub use limits::{Link, Memory, Moved};
+pub use limits::{Link, Memory, Moved, Photos};
 
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +69,8 @@ pub struct Facts<'a> {
     pub seconds: f64,
     /// Cores for each rank.
     pub cores: f64,
+    /// Where samples are photos that are decoded when they are trained on: what is done for them.
+    pub photos: Option<Photos>,
     /// What was moved through memory, and what it can move, where it was measured.
     pub memory: Option<Memory>,
     /// The same of the network.

@@ -48,6 +48,7 @@ fn judge((ranks, late): (Vec<RankReport>, Vec<Late>), cores: f64) -> Vec<Finding
         late: &late,
         seconds: 100.0,
         cores,
+        photos: None,
         memory: None,
         link: None,
     })
@@ -156,6 +157,7 @@ fn limits_of_all_ranks_are_told_with_their_share() {
         late: &late,
         seconds: 100.0,
         cores: 1.0,
+        photos: None,
         memory: None,
         link: Some(Moved { rate, most: 1e9 }),
     };
@@ -174,6 +176,7 @@ fn limits_of_all_ranks_are_told_with_their_share() {
             late: &late,
             seconds: 100.0,
             cores: 1.0,
+            photos: None,
             memory: Some(Memory {
                 steps: moved,
                 exchange: moved,
@@ -186,6 +189,41 @@ fn limits_of_all_ranks_are_told_with_their_share() {
         "memory-bandwidth bound at 80 % of what copies reach"
     );
     assert_eq!(memory(3e9)[0].cause, None);
+}
+
+/// Who trained on photos was told to write the set contiguous, which only sets of pixels can be.
+#[test]
+fn advice_on_photos_is_what_can_be_done_for_photos() {
+    let (mut slow, late) = ranks(2);
+    slow.iter_mut()
+        .for_each(|rank| (rank.compute_s, rank.load_s) = (50.0, 41.0));
+    let advice = |photos| {
+        let facts = Facts {
+            ranks: &slow,
+            late: &late,
+            seconds: 100.0,
+            cores: 1.0,
+            photos,
+            memory: None,
+            link: None,
+        };
+        verdict(&facts)[0].advice.clone()
+    };
+    let photos = |cached| {
+        Some(Photos {
+            cached,
+            decoders: 2,
+        })
+    };
+    assert!(advice(None).contains("phalanx data split"));
+    let (anew, kept) = (advice(photos(false)), advice(photos(true)));
+    for advice in [&anew, &kept] {
+        assert!(!advice.contains("data split"), "{advice}");
+        for words in ["phalanx data pack", "--decoders", "threads than 2"] {
+            assert!(advice.contains(words), "{advice}");
+        }
+    }
+    assert!(anew.contains("--cache node") && !kept.contains("--cache"));
 }
 
 #[test]
