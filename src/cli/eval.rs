@@ -16,9 +16,9 @@ pub(super) struct Eval {
     run: PathBuf,
     /// The data set, or a folder of photos with a folder for each class.
     data: PathBuf,
-    /// What becomes of photos with other proportions than the model's.
-    #[arg(long, value_enum, default_value = "crop")]
-    fit: FitChoice,
+    /// What becomes of photos with other proportions than the model's [default: what became of those that it was trained on].
+    #[arg(long, value_enum)]
+    fit: Option<FitChoice>,
     /// Threads that each rank splits its samples over.
     #[arg(long, value_name = "T", default_value_t = 1, value_parser = threads)]
     threads: usize,
@@ -34,7 +34,7 @@ impl Eval {
         Settings {
             run: self.run,
             data: self.data,
-            fit: self.fit.resolve(),
+            fit: self.fit.map(FitChoice::resolve),
             threads: self.threads,
             device: self.device.resolve(),
             json: self.json,

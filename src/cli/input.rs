@@ -6,7 +6,7 @@ use super::data::shape;
 use super::export::FitChoice;
 use super::{positive, threads};
 use crate::commands::train::Input;
-use crate::data::{Caching, Frame, Shape, Shuffle};
+use crate::data::{Caching, Shape, Shuffle};
 use crate::{Error, Result};
 
 /// Samples of the buffer, where shards are shuffled and nothing else is asked for.
@@ -19,9 +19,10 @@ pub(super) struct InputArgs {
     /// Each is decoded when it is trained on.
     #[arg(long, value_name = "CxHxW", value_parser = shape)]
     shape: Option<Shape>,
-    /// What becomes of photos with other proportions.
-    #[arg(long, value_enum, default_value = "crop", requires = "shape")]
-    fit: FitChoice,
+    /// What becomes of photos with other proportions [default: crop, or for test photos beside a packed set what became of its
+    /// photos].
+    #[arg(long, value_enum, requires = "shape")]
+    fit: Option<FitChoice>,
     /// Where samples are kept that were decoded, or read through HDF5: nowhere, in the memory of each rank, or once for all
     /// ranks of a node. Pixels that are mapped need none: the system keeps them, once for a node.
     #[arg(long, value_enum, default_value = "none")]
@@ -71,9 +72,9 @@ impl InputArgs {
             }
             (ShuffleArg::Shards, buffer) => Shuffle::Shards(buffer.unwrap_or(BUFFER)),
         };
-        let fit = self.fit.resolve();
         Ok(Input {
-            frame: self.shape.map(|shape| Frame { shape, fit }),
+            shape: self.shape,
+            fit: self.fit.map(FitChoice::resolve),
             caching: self.cache.resolve(),
             decoders: self.decoders,
             shuffle,

@@ -8,8 +8,8 @@ use super::{predict, warn_if_crowded};
 use crate::backend::{Gemm, Wanted};
 use crate::comm::{Comm, agree, block};
 use crate::data::photos::Fit;
-use crate::data::{Dataset, Frame};
-use crate::nn::{self, Params};
+use crate::data::{Dataset, Origin};
+use crate::nn::{self, Model, Params};
 use crate::observe::{say, table};
 use crate::sparse::Quality;
 use crate::train::{CHUNK, MODEL, RunFolder, evaluate};
@@ -21,8 +21,8 @@ pub struct Settings {
     pub run: PathBuf,
     /// The data set.
     pub data: PathBuf,
-    /// What becomes of photos.
-    pub fit: Fit,
+    /// What becomes of photos, where that is not what became of those that were trained on.
+    pub fit: Option<Fit>,
     /// Threads of each rank.
     pub threads: usize,
     /// What computes, and whose kernels multiply.
@@ -38,32 +38,18 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
         return sparse(comm, settings);
     }
     let open = || {
-        let (model, params, scaling) = nn::load(&RunFolder::open(&settings.run)?.file("model.h5"))?;
-        let frame = Frame {
-            shape: model.input,
-            fit: settings.fit,
-        };
-        let data = Dataset::open_framed(&settings.data, Some(frame), None)?;
-        // Of folders, a missing one would give all that follow other numbers.
-        let classes = data.classes as usize;
-        let fits = match data.is_folder() {
-            true => classes == model.classes,
-            false => classes <= model.classes,
-        };
-        if data.shape != model.input || !fits {
-            return Err(Error::Mismatch {
-                what: format!("samples of {}", settings.data.display()),
-                expected: format!(
-                    "{} and up to {} classes, as the model was trained for",
-                    model.input, model.classes
-                ),
-                got: format!("{} and {} classes", data.shape, data.classes),
-                hint: "use data that was made like the training set",
-            });
-        }
-        Ok((model, params, scaling, data))
+        let file = RunFolder::open(&settings.run)?.file("model.h5");
+        let (model, params, (scaling, origin)) = nn::load(&file)?;
+        let frame = origin.frame(model.input, settings.fit);
+        let known = &origin.class_names;
+        let data = Dataset::open_framed(&settings.data, Some(frame), Some(known))?;
+        data.check_fit(settings.fit)?;
+        check(&model, &origin, &data)?;
+        Ok((model, params, scaling, data, origin))
     };
-    let (model, params, scaling, data) = agree(comm, open())?;
+    let (model, params, scaling, data, origin) = agree(comm, open())?;
+    data.same_on_all(comm)?;
+    origin.warn_of_fit(comm, &data);
     let unfit = (settings.threads > 1).then_some("--threads divides samples over cores");
     let chosen = Chosen::find(comm, settings.device, unfit)?;
     let name = model.spec.name.clone();
@@ -95,6 +81,33 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     ];
     say(&table("evaluation", &rows));
     Ok(())
+}
+
+/// Refuses samples that the model was not trained for.
+fn check(model: &Model, origin: &Origin, data: &Dataset) -> Result<()> {
+    let mismatch = |what: &str, expected: String, got: String| {
+        Err(Error::Mismatch {
+            what: format!("{what} of {}", data.path.display()),
+            expected: format!("{expected}, as the model was trained for"),
+            got,
+            hint: "use data that was made like the training set",
+        })
+    };
+    let classes = data.classes as usize;
+    // Without names, a folder that is missing would give all that follow other numbers.
+    let fits = match data.is_folder() && origin.class_names.is_empty() {
+        true => classes == model.classes,
+        false => classes <= model.classes,
+    };
+    if data.shape != model.input || !fits {
+        let expected = format!("{} and up to {} classes", model.input, model.classes);
+        let got = format!("{} and {} classes", data.shape, data.classes);
+        return mismatch("samples", expected, got);
+    }
+    match origin.renamed(&data.class_names) {
+        Some((mine, other)) => mismatch("names of classes", mine.into(), other.into()),
+        None => Ok(()),
+    }
 }
 
 /// As `run`, of a sparse model; *collective*.

@@ -128,7 +128,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     drop(bar);
     let checksum = format!("{:016x}", checksum(replay.crew.model(), &params));
     if let Some(out) = &settings.out {
-        nn::save(out, replay.crew.model(), &params, &plan.scaling)?;
+        let samples = (&plan.scaling, &plan.data.origin());
+        nn::save(out, replay.crew.model(), &params, samples)?;
     }
     let rows = [
         ("run", settings.run.display().to_string()),

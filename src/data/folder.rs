@@ -22,6 +22,11 @@ impl Folder {
         }
     }
 
+    /// Where they are, from the folder on.
+    pub(super) fn photos(&self) -> &[PathBuf] {
+        &self.photos
+    }
+
     /// What they become.
     pub(super) fn shape(&self) -> super::Shape {
         self.readers.shape()

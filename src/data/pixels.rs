@@ -222,6 +222,14 @@ impl Pixels {
         matches!(self.source, Source::Folder(_))
     }
 
+    /// The photos that are files by themselves, from the folder of all on.
+    pub(super) fn photos(&self) -> &[PathBuf] {
+        match &self.source {
+            Source::Folder(photos) => photos.photos(),
+            Source::Plain(_) | Source::Encoded(_) => &[],
+        }
+    }
+
     /// Passes the file of photo `row` to `visit`, where a shard holds photos.
     pub(super) fn with_record<R>(
         &self,

@@ -1,12 +1,14 @@
 //! A data set open for reading: one HDF5 file, or a folder of shards in the order of their names.
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
 use super::cache::{Cache, Caching};
 use super::folder::Folder;
+use super::origin::packed_by;
 use super::photos::{Fit, Listing, Readers};
 use super::pixels::Pixels;
 use super::shard::Head;
@@ -44,6 +46,8 @@ pub struct Dataset {
     pub provenance: String,
     /// What the classes are called; may be empty.
     pub class_names: Vec<String>,
+    /// How photos of other proportions became pixels, where that is known.
+    pub fit: Option<Fit>,
     labels: Vec<u32>,
     shards: Arc<Vec<Shard>>,
     /// The samples of the shards that belong to the set, where not all do.
@@ -79,6 +83,7 @@ impl Dataset {
                 std: head.std,
                 provenance: head.provenance,
                 class_names: head.class_names,
+                fit: head.fit.or_else(|| packed_by(path)),
                 labels: Vec::new(),
                 shards: Arc::default(),
                 chosen: None,
@@ -134,6 +139,7 @@ impl Dataset {
             std: self.std.clone(),
             provenance: self.provenance.clone(),
             class_names: self.class_names.clone(),
+            fit: self.fit,
             labels: chosen.iter().map(|&index| self.labels[index]).collect(),
             shards: self.shards.clone(),
             chosen: Some(chosen.into_iter().map(|index| self.row(index)).collect()),
@@ -142,12 +148,15 @@ impl Dataset {
         }
     }
 
-    /// As `open`, where a folder of photos is a set too: with a folder for each class, or for those of `like`, where that has
-    /// names for them.
-    pub fn open_framed(path: &Path, frame: Option<Frame>, like: Option<&Self>) -> Result<Self> {
+    /// As `open`, where a folder of photos is a set too: with a folder for each class, or for those that are `known`, where there
+    /// are any.
+    pub fn open_framed(
+        path: &Path,
+        frame: Option<Frame>,
+        known: Option<&[String]>,
+    ) -> Result<Self> {
         match frame {
             Some(frame) if path.is_dir() && shards_in(path)?.is_empty() => {
-                let known = like.map(|like| &like.class_names[..]);
                 Self::of_photos(path, frame, known.filter(|names| !names.is_empty()))
             }
             _ => Self::open(path),
@@ -185,6 +194,7 @@ impl Dataset {
             std: Vec::new(),
             provenance: format!("photos of {name}, {fit} to {shape}"),
             class_names,
+            fit: Some(fit),
             labels,
             shards: Arc::new(vec![shard]),
             chosen: None,
@@ -254,38 +264,6 @@ impl Dataset {
         })
     }
 
-    /// Refuses `other` if a model for this set could not be applied to it.
-    pub fn fits(&self, other: &Self) -> Result<()> {
-        let mismatch = |what: &str, expected: String, got: String| {
-            Err(Error::Mismatch {
-                what: format!("{what} of {}", other.path.display()),
-                expected: format!("{expected} as in {}", self.path.display()),
-                got,
-                hint: "use a test set that was made like the training set",
-            })
-        };
-        if other.shape != self.shape {
-            return mismatch(
-                "image shape",
-                self.shape.to_string(),
-                other.shape.to_string(),
-            );
-        }
-        if other.classes > self.classes {
-            return mismatch(
-                "classes",
-                self.classes.to_string(),
-                other.classes.to_string(),
-            );
-        }
-        let (mine, others) = (&self.class_names, &other.class_names);
-        let differ = mine.iter().zip(others).find(|(mine, other)| mine != other);
-        if let Some((mine, other)) = differ {
-            return mismatch("names of classes", mine.clone(), other.clone());
-        }
-        Ok(())
-    }
-
     /// How to scale pixels to mean 0 and deviation 1, by the set's own figures.
     pub fn normalization(&self) -> Result<Scaling> {
         if self.mean.is_empty() || self.std.is_empty() {
@@ -334,6 +312,12 @@ impl Dataset {
     /// Whether each sample is a file by itself.
     pub fn is_folder(&self) -> bool {
         self.shards[0].pixels.is_folder()
+    }
+
+    /// The names of photos, where each sample is a file by itself.
+    pub(super) fn photos(&self) -> impl Iterator<Item = &[u8]> {
+        let photos = self.shards.iter().flat_map(|shard| shard.pixels.photos());
+        photos.map(|photo| photo.as_os_str().as_bytes())
     }
 
     /// Where samples are kept, if they are.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::encoded::Encoded;
+use super::photos::Fit;
 use super::pixels::Pixels;
 use super::{Shape, VERSION};
 use crate::h5::{Element, File};
@@ -19,6 +20,7 @@ pub(super) struct Head {
     pub(super) std: Vec<f32>,
     pub(super) provenance: String,
     pub(super) class_names: Vec<String>,
+    pub(super) fit: Option<Fit>,
     pub(super) labels: Vec<u32>,
 }
 
@@ -98,6 +100,7 @@ impl Head {
             class_names: file.text("class_names").map_or(Vec::new(), |names| {
                 names.lines().map(str::to_owned).collect()
             }),
+            fit: file.text("fit").and_then(|fit| fit.parse().ok()),
             labels: check_labels(path, &labels, n, classes)?,
         })
     }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Model, Spec, Tensor};
-use crate::data::{Scaling, Shape};
+use crate::data::{Origin, Scaling, Shape};
 use crate::files::Staged;
 use crate::h5::File;
 use crate::{Error, Result};
@@ -12,7 +12,12 @@ use crate::{Error, Result};
 const VERSION: u32 = 1;
 
 /// Writes the model in one step: a reader sees the old file or the whole new one.
-pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Result<()> {
+pub fn save(
+    path: &Path,
+    model: &Model,
+    params: &[f32],
+    (scaling, origin): (&Scaling, &Origin),
+) -> Result<()> {
     let staged = Staged::new(path, true)?;
     let file = File::create(staged.path())?;
     file.set_text("format", "phalanx model")?;
@@ -24,6 +29,12 @@ pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Re
     let (factors, shifts) = scaling.channels();
     file.set_numbers("input_factor", &factors)?;
     file.set_numbers("input_shift", &shifts)?;
+    if !origin.class_names.is_empty() {
+        file.set_text("class_names", &origin.class_names.join("\n"))?;
+    }
+    if let Some(fit) = origin.fit {
+        file.set_text("fit", &fit.to_string())?;
+    }
     let write = |tensors: &[Tensor], values: &[f32]| {
         tensors.iter().try_for_each(|tensor| {
             let table = file.new_table::<f32>(&tensor.name, &tensor.shape)?;
@@ -36,8 +47,8 @@ pub fn save(path: &Path, model: &Model, params: &[f32], scaling: &Scaling) -> Re
     staged.commit()
 }
 
-/// Reads what `save` wrote.
-pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
+/// Reads what `save` wrote; files of older versions know less of the samples.
+pub fn load(path: &Path) -> Result<(Model, Vec<f32>, (Scaling, Origin))> {
     let hint = "give a run folder that `phalanx train` wrote";
     let bad = |problem: String| Error::file(path, problem, hint);
     let file = File::open(path)?;
@@ -100,5 +111,47 @@ pub fn load(path: &Path) -> Result<(Model, Vec<f32>, Scaling)> {
         &single(number("input_factor", shape.c)?),
         &single(number("input_shift", shape.c)?),
     );
-    Ok((model, params, scaling))
+    let fit = file.text("fit").map(|text| text.parse()).transpose();
+    let origin = Origin {
+        class_names: file.text("class_names").map_or(Vec::new(), |names| {
+            names.lines().map(str::to_owned).collect()
+        }),
+        fit: fit.map_err(|problem: String| bad(format!("attribute `fit`: {problem}")))?,
+    };
+    Ok((model, params, (scaling, origin)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::photos::Fit;
+    use crate::nn::{Init, zoo};
+
+    #[test]
+    fn a_model_knows_what_it_was_trained_on_where_its_file_says_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model.h5");
+        let shape = Shape { c: 1, h: 2, w: 3 };
+        let model = zoo::build("softmax", shape, 2).unwrap();
+        let params = model.init(Init::default(), 1);
+        let scaling = Scaling::unit(1);
+        let known = Origin {
+            class_names: vec!["fig tree".into(), "kiwi".into()],
+            fit: Some(Fit::Stretch),
+        };
+        // As files of older versions, the last says nothing.
+        for origin in [known, Origin::default()] {
+            save(&path, &model, &params, (&scaling, &origin)).unwrap();
+            let (_, again, (same, found)) = load(&path).unwrap();
+            assert_eq!(
+                (again, same, found),
+                (params.clone(), scaling.clone(), origin)
+            );
+        }
+        let file = File::open_to_write(&path).unwrap();
+        file.set_text("fit", "squeeze").unwrap();
+        file.close().unwrap();
+        let refused = load(&path).err().unwrap().to_string();
+        assert!(refused.contains("there is no `squeeze`"), "{refused}");
+    }
 }

@@ -30,6 +30,7 @@ mod mpich;
 mod mpis;
 mod observed;
 mod photos;
+mod photos_seen;
 mod products;
 mod published;
 mod refused;
@@ -108,6 +109,7 @@ fn main() -> ExitCode {
         .chain(&bad_sets::JOBS)
         .chain(&imports::JOBS)
         .chain(&photos::JOBS)
+        .chain(&photos_seen::JOBS)
         .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
         .chain(&bad_data::JOBS);

@@ -333,7 +333,7 @@ fn go<'c>(
             &folder.file("model.h5"),
             trainer.model(),
             &trainer.params,
-            &trainer.scaling,
+            (&trainer.scaling, &plan.data.origin()),
         )?;
         let result = report::Result::new(settings, &outcome, &ranks, plan, &trainer, seconds);
         let result = result.with(kept, findings, traced);

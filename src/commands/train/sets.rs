@@ -2,7 +2,8 @@
 
 use super::Settings;
 use crate::comm::{Comm, agree, cores};
-use crate::data::{Caching, Dataset, Frame, Shuffle};
+use crate::data::photos::Fit;
+use crate::data::{Caching, Dataset, Origin, Shape, Shuffle};
 use crate::{Error, Result};
 
 /// The most threads of a rank that decode photos, where nothing else is asked for.
@@ -12,7 +13,9 @@ const MOST_DECODERS: f64 = 4.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Input {
     /// What photos become, where sets are folders of them.
-    pub frame: Option<Frame>,
+    pub shape: Option<Shape>,
+    /// How they become that, where something is asked for.
+    pub fit: Option<Fit>,
     /// Where samples are kept.
     pub caching: Caching,
     /// Threads of a rank that decode photos.
@@ -72,6 +75,11 @@ impl Sets {
     ) -> Result<Self> {
         let input = &settings.input;
         let mut sets = agree(comm, Self::find(settings))?;
+        sets.data.same_on_all(comm)?;
+        if let Some(test) = &sets.test {
+            test.same_on_all(comm)?;
+            sets.data.origin().warn_of_fit(comm, test);
+        }
         let decoders = input.decoders(comm);
         for set in [Some(&mut sets.data), sets.test.as_mut()]
             .into_iter()
@@ -94,12 +102,13 @@ impl Sets {
     }
 
     fn find(settings: &Settings) -> Result<Self> {
-        let frame = settings.input.frame;
-        let data = Dataset::open_framed(&settings.data, frame, None)?;
-        if let Some(frame) = frame.filter(|frame| frame.shape != data.shape) {
+        let Input { shape, fit, .. } = settings.input;
+        let frame = |like: Origin| shape.map(|shape| like.frame(shape, fit));
+        let mut data = Dataset::open_framed(&settings.data, frame(Origin::default()), None)?;
+        if let Some(shape) = shape.filter(|&shape| shape != data.shape) {
             return Err(Error::Mismatch {
                 what: format!("samples of {}", settings.data.display()),
-                expected: format!("{}, as --shape says", frame.shape),
+                expected: format!("{shape}, as --shape says"),
                 got: data.shape.to_string(),
                 hint: "--shape is for folders of photos: other sets have theirs",
             });
@@ -109,10 +118,17 @@ impl Sets {
             return Err(Error::Usage(format!("{problem}: pack them")));
         }
         let test = settings.test.as_deref();
-        let test = test.map(|path| Dataset::open_framed(path, frame, Some(&data)));
+        let frame = frame(data.origin());
+        let test = test.map(|path| Dataset::open_framed(path, frame, Some(&data.class_names)));
+        let test = test.transpose()?;
+        // Beside pixels of which nothing is told, it may be meant for the photos of the test set.
+        if data.fit.is_some() || !test.as_ref().is_some_and(Dataset::is_folder) {
+            data.check_fit(fit)?;
+        }
+        data.fit = data.fit.or(fit);
         Ok(Self {
-            test: test.transpose()?,
             data,
+            test,
             kept: 0,
         })
     }

@@ -1,6 +1,7 @@
 //! `model.h5` of a run folder.
 
-use phalanx::data::{Scaling, Shape};
+use phalanx::data::photos::Fit;
+use phalanx::data::{Origin, Scaling, Shape};
 use phalanx::nn::{Init, Spec, load, save};
 
 use super::{Place, Target};
@@ -28,7 +29,11 @@ fn seeds(place: &Place) -> Vec<Vec<u8>> {
     let model = spec.build(shape, 3).expect("it fits");
     let params = model.init(Init::default(), 1);
     let path = place.path("seed-model.h5");
-    save(&path, &model, &params, &Scaling::unit(1)).expect("a small model");
+    let origin = Origin {
+        class_names: ["fig", "kiwi", "plum"].map(Into::into).into(),
+        fit: Some(Fit::Pad),
+    };
+    save(&path, &model, &params, (&Scaling::unit(1), &origin)).expect("a small model");
     vec![place.get("seed-model.h5")]
 }
 
