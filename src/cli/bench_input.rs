@@ -20,9 +20,9 @@ use crate::data::{Frame, Shape};
 pub(super) struct BenchInput {
     /// A folder of photos, with a folder for each class [default: photos are painted, and removed again].
     photos: Option<PathBuf>,
-    /// How many photos to paint.
-    #[arg(long, value_name = "N", default_value = "600", value_parser = positive, conflicts_with = "photos")]
-    painted: usize,
+    /// How many photos to paint [default: 600, more where batches and ranks ask for them].
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "photos")]
+    painted: Option<usize>,
     /// What photos become: 1 channel (grey) or 3, height and width.
     #[arg(long, value_name = "CxHxW", default_value = "3x192x192", value_parser = shape)]
     shape: Shape,
@@ -44,13 +44,13 @@ pub(super) struct BenchInput {
     /// Batches that each rank reads.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "4,8,16", value_parser = positive)]
     batches: Vec<usize>,
-    /// Samples of the set that they are drawn from [default: a third, two thirds, and all of the photos].
+    /// Samples of the set that they are drawn from [default: a third, two thirds, and all of the photos, if a step fits into that].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     samples: Vec<usize>,
     /// How often the same batches are read, one time after the other.
     #[arg(long, value_name = "N", default_value = "2", value_parser = positive)]
     repetitions: usize,
-    /// How many ranks read, such as 1,2,4 [default: all].
+    /// How many ranks read [default: 1, 2, 4 and so on, up to all].
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = positive)]
     ranks: Vec<usize>,
     /// Where decoded samples are kept.
@@ -87,7 +87,8 @@ pub(super) struct BenchInput {
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The folder to make: study.html with all tables and plots, plots as SVG and PNG, measurements.csv, regressions.csv,
-    /// residuals.csv and speedups.csv.
+    /// residuals.csv and speedups.csv. A study that is interrupted tells what it has; of one that is killed, measurements.csv is left
+    /// in .DIR.partial-… beside it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace an older study.

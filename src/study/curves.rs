@@ -1,6 +1,6 @@
 //! What a speed may depend on a parameter like: not at all, in a straight line, by its logarithm, or up to a limit.
 
-use super::least_squares::{Fitted, fit};
+use super::least_squares::{Fitted, Measured, fit};
 
 /// A kind of curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,16 +44,15 @@ impl Shape {
         }
     }
 
-    /// The curve of this kind that is closest to the measurements, from which so many degrees of freedom were `spent` before;
-    /// none where they cannot tell.
-    pub fn fit(self, x: &[f64], y: &[f64], spent: usize) -> Option<Curve> {
+    /// The curve of this kind that is closest to what was `measured` at `x`; none where that cannot tell.
+    pub fn fit(self, x: &[f64], measured: Measured) -> Option<Curve> {
         let ones = vec![1.0; x.len()];
         let map = |f: fn(f64) -> f64| x.iter().map(|&x| f(x)).collect();
         let fitted = match self {
-            Self::Constant => fit(&[ones], y, spent),
-            Self::Linear => fit(&[ones, x.to_vec()], y, spent),
-            Self::Logarithmic => fit(&[ones, map(f64::ln)], y, spent),
-            Self::Saturating => saturating(x, y, spent),
+            Self::Constant => fit(&[ones], measured),
+            Self::Linear => fit(&[ones, x.to_vec()], measured),
+            Self::Logarithmic => fit(&[ones, map(f64::ln)], measured),
+            Self::Saturating => saturating(x, measured),
         }?;
         let known = fitted.estimates.iter().all(Option::is_some);
         known.then_some(Curve {
@@ -90,6 +89,8 @@ impl Curve {
 pub struct Described {
     /// Those that can be told, the best by Akaike's criterion first.
     pub curves: Vec<Curve>,
+    /// How many different values the parameter has.
+    pub levels: usize,
     /// The correlation of the two.
     pub correlation: Option<f64>,
 }
@@ -101,20 +102,30 @@ impl Described {
     }
 }
 
-/// Fits all curves to measurements `y` at positive `x`; `spent` as in `fit`.
-pub fn describe(x: &[f64], y: &[f64], spent: usize) -> Option<Described> {
-    let mut curves: Vec<Curve> = (Shape::ALL.iter())
-        .filter_map(|shape| shape.fit(x, y, spent))
+/// Fits all curves to what was `measured` at positive `x`; through two levels of it all that are not level are the same.
+pub fn describe(x: &[f64], measured: Measured) -> Option<Described> {
+    let mut levels = x.to_vec();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let shapes = if levels.len() > 2 {
+        Shape::ALL.len()
+    } else {
+        2
+    };
+    let mut curves: Vec<Curve> = (Shape::ALL[..shapes].iter())
+        .filter_map(|shape| shape.fit(x, measured))
         .collect();
     curves.sort_by(|a, b| a.fitted.aic().total_cmp(&b.fitted.aic()));
     (!curves.is_empty()).then(|| Described {
         curves,
-        correlation: super::correlation(x, y),
+        levels: levels.len(),
+        correlation: super::correlation(x, measured.y),
     })
 }
 
 /// The closest y = a·x / (x + b): for each b the best a is known, so that only b is searched for.
-fn saturating(x: &[f64], y: &[f64], spent: usize) -> Option<Fitted> {
+fn saturating(x: &[f64], measured: Measured) -> Option<Fitted> {
+    let y = measured.y;
     let (least, most) = (x.iter())
         .filter(|&&x| x > 0.0)
         .fold((f64::MAX, 0.0), |(least, most): (f64, f64), &x| {
@@ -124,8 +135,16 @@ fn saturating(x: &[f64], y: &[f64], spent: usize) -> Option<Fitted> {
         return None;
     }
     let share = |half: f64| -> Vec<f64> { x.iter().map(|x| x / (x + half)).collect() };
-    let left =
-        |log: f64| fit(&[share(log.exp())], y, spent).map_or(f64::MAX, |fitted| fitted.squares.0);
+    let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+    let best_a = |z: &[f64]| dot(z, y) / dot(z, z);
+    let left = |log: f64| {
+        let z = share(log.exp());
+        let a = best_a(&z);
+        z.iter()
+            .zip(y)
+            .map(|(z, y)| (y - a * z).powi(2))
+            .sum::<f64>()
+    };
     // Halves of the limit far outside of what was measured are a constant, or a line from zero.
     let (from, to) = ((least / 1e3).ln(), (most * 1e3).ln());
     const STEPS: u32 = 64;
@@ -138,13 +157,17 @@ fn saturating(x: &[f64], y: &[f64], spent: usize) -> Option<Fitted> {
     }
     let half = narrow(&left, (at(best) - step, at(best) + step)).exp();
     let z = share(half);
-    let a = fit(std::slice::from_ref(&z), y, spent)?.estimates[0]?.value;
+    let a = best_a(&z);
     // Straightened at the best point, the errors are those of a line.
     let slope: Vec<f64> = x.iter().map(|x| -a * x / (x + half).powi(2)).collect();
     let straight: Vec<f64> = (y.iter().zip(&slope))
         .map(|(y, slope)| y + half * slope)
         .collect();
-    let mut fitted = fit(&[z.clone(), slope], &straight, spent)?;
+    let straight = Measured {
+        y: &straight,
+        ..measured
+    };
+    let mut fitted = fit(&[z.clone(), slope], straight)?;
     let values: Vec<f64> = z.iter().map(|z| a * z).collect();
     fitted.residuals = y.iter().zip(&values).map(|(y, value)| y - value).collect();
     fitted.values = values;

@@ -10,7 +10,7 @@ mod student;
 mod tests;
 
 pub use curves::{Curve, Described, Shape, describe};
-pub use least_squares::{Estimate, Fitted, fit};
+pub use least_squares::{Estimate, Fitted, Measured, fit};
 pub use middle::{Middle, median};
 
 /// Pearson's correlation; none where one of the two does not vary.

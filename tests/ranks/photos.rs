@@ -14,7 +14,7 @@ use crate::launch::{children, none_left, phalanx, run, signal, start, wait};
 use crate::refused::{How, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 7] = [
+pub const JOBS: [(&str, fn()); 8] = [
     (
         "photos packed by 1, 2 and 4 ranks are the same bytes",
         same_bytes,
@@ -24,6 +24,10 @@ pub const JOBS: [(&str, fn()); 7] = [
         same_losses,
     ),
     ("a study of input measures and explains", study),
+    (
+        "a study of input that is interrupted tells what it has",
+        interrupted_study,
+    ),
     ("a killed pack is taken up where it was", killed),
     ("a pack goes on when a full disk has room again", full_disk),
     ("a pack goes on from what was written whole", short_files),
@@ -306,6 +310,8 @@ fn study() {
     assert!(csv(path.join("found/regressions.csv")).len() > 50);
     let left = fs::read_dir(path).unwrap().count();
     assert_eq!(left, 2, "only the photos and what was found are there");
+    photos(&path.join("cut"), 6, 24);
+    fs::write(path.join("cut/fig/a.jpg"), [0xff, 0xd8, 0xff]).unwrap();
     refused(
         path,
         How::Plain,
@@ -328,10 +334,57 @@ fn study() {
             (
                 "bench input photos --shape 3x8x8 --batch 64",
                 2,
-                &["more than the 13 of the smallest"],
+                &["more than the 40 of the smallest"],
+            ),
+            (
+                "bench input photos --shape 3x8x8 --batch 8 --out photos/apple/0000.png/found",
+                1,
+                &["cannot create folder photos/apple/0000.png"],
+            ),
+            (
+                "bench input cut --shape 3x8x8 --batch 2",
+                1,
+                &["cut/fig/a.jpg", "a study needs photos that can all be read"],
             ),
         ],
     );
+}
+
+fn interrupted_study() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 40, 24);
+    // Minutes of work.
+    let words =
+        "bench input photos --shape 3x16x16 --batch 2,4,8 --repeats 100 --work . --out found";
+    let mut command = phalanx(2, path);
+    command.args(words.split_whitespace());
+    let child = start(command);
+    let begun = Instant::now();
+    let rows = || {
+        let entries = fs::read_dir(path)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let mut texts =
+            entries.filter_map(|path| fs::read_to_string(path.join("measurements.csv")).ok());
+        texts.next().map_or(0, |text| text.lines().count())
+    };
+    while rows() < 50 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "it measures");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ranks = children(child.id());
+    signal("TERM", ranks[1]);
+    let ended = wait(child, Duration::from_secs(30));
+    assert_eq!(ended.code, Some(1), "{}", ended.output);
+    for fact in ["interrupted after", "speed-up", "written to found"] {
+        assert!(ended.output.contains(fact), "{}", ended.output);
+    }
+    none_left(&ranks);
+    assert!(csv(path.join("found/measurements.csv")).len() >= 49);
+    assert!(path.join("found/study.html").exists());
+    let left = fs::read_dir(path).unwrap().count();
+    assert_eq!(left, 2, "only the photos and what was found are there");
 }
 
 fn bad() {

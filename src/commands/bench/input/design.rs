@@ -120,6 +120,7 @@ impl Setting {
             seconds,
             images_per_s: images as f64 / seconds,
             mb_per_s: (images * each) as f64 / seconds / 1e6,
+            files_mb: 0.0,
             disk_mb: 0.0,
         }
     }
@@ -149,6 +150,31 @@ pub struct Design {
 }
 
 impl Design {
+    /// With each value of a list once.
+    pub fn once(mut self) -> Self {
+        fn once<T: PartialEq>(list: &mut Vec<T>) {
+            let all = std::mem::take(list);
+            for one in all {
+                if !list.contains(&one) {
+                    list.push(one);
+                }
+            }
+        }
+        let numbers = [&mut self.ranks, &mut self.batch, &mut self.batches];
+        numbers.into_iter().for_each(once);
+        once(&mut self.samples);
+        once(&mut self.kinds);
+        once(&mut self.caches);
+        once(&mut self.cold);
+        self
+    }
+
+    /// Samples of a step of all ranks that take the largest one.
+    pub fn largest_step(&self) -> usize {
+        let most = |list: &[usize]| list.iter().max().copied().unwrap_or(0);
+        most(&self.batch) * most(&self.ranks)
+    }
+
     /// Every combination as often as asked for, with the number of the repeat, in random order.
     pub fn runs(&self) -> Vec<(Setting, usize)> {
         let mut all = Vec::new();
@@ -226,6 +252,8 @@ pub struct Row {
     pub images_per_s: f64,
     /// MB of pixels a second.
     pub mb_per_s: f64,
+    /// MB of the files that these images are in.
+    pub files_mb: f64,
     /// MB that came from a disk meanwhile.
     pub disk_mb: f64,
 }
@@ -246,6 +274,19 @@ impl Row {
                 _ => 2.0,
             },
             Factor::Cold => f64::from(u8::from(self.cold)),
+        }
+    }
+
+    /// Whether decoded samples are kept.
+    pub fn keeps(&self) -> bool {
+        self.cache != "none"
+    }
+
+    /// How much of it this run had read before: all by repetition, or what goes round in a set of fewer samples.
+    pub fn share_read_before(&self) -> f64 {
+        match self.repetition {
+            1 => 1.0 - (self.samples as f64 / self.images as f64).min(1.0),
+            _ => 1.0,
         }
     }
 

@@ -4,7 +4,9 @@ mod analysis;
 mod design;
 mod plots;
 mod reading;
+mod report;
 mod sets;
+mod speedups;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -14,24 +16,27 @@ pub use reading::How;
 
 use std::path::PathBuf;
 
-use super::{Waiting, check_ranks};
+use super::{Waiting, agreed, check_ranks};
 use crate::comm::{Comm, agree};
 use crate::data::Frame;
-use crate::observe::plot::write_all;
-use crate::observe::{Progress, say};
-use crate::{Error, Result, files, interrupt};
+use crate::observe::Progress;
+use crate::{Error, Result, interrupt};
 use design::Row;
+use report::Report;
 use sets::Sets;
+
+/// Photos that are painted, where batches do not ask for more.
+const PAINTED: usize = 600;
 
 /// What to measure.
 pub struct Settings {
     /// The folder of photos; without, some are painted.
     pub photos: Option<PathBuf>,
-    /// How many are painted.
-    pub painted: usize,
+    /// How many are painted; without, as many as batches ask for.
+    pub painted: Option<usize>,
     /// What they become.
     pub frame: Frame,
-    /// All combinations of what is measured; without numbers of ranks or samples, all and thirds.
+    /// All combinations of what is measured; without numbers of ranks 1, 2, 4 and so on up to all, without samples thirds.
     pub design: Design,
     /// How often batches are read, and whether they are scaled.
     pub repetitions: usize,
@@ -47,61 +52,77 @@ pub struct Settings {
     pub force: bool,
 }
 
-/// Measures, and says what the measurements say; *collective*.
+/// Measures, and says what the measurements say, also when it is interrupted; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
-    let out = settings
-        .out
-        .as_ref()
-        .filter(|out| out.exists() && !settings.force);
-    agree(
-        comm,
-        out.map_or(Ok(()), |out| Err(Error::Exists(out.clone()))),
-    )?;
-    let ranks = agree(comm, check_ranks(comm, &settings.design.ranks))?;
-    let photos = (settings.photos.as_deref(), settings.painted);
+    interrupt::listen();
+    let (design, all) = design(comm, settings)?;
+    let first = comm.rank() == 0;
+    let begun = (first.then(|| Report::begin(settings))).transpose();
+    let mut report = agree(comm, begun)?;
+    let photos = (settings.photos.as_deref(), all);
     let sets = Sets::make(comm, photos, settings.frame, settings.work.as_deref())?;
-    let all = agree(comm, sets.open(Kind::Pixels))?.len();
-    let mut design = Design {
-        ranks,
-        ..settings.design.clone()
-    };
-    if design.samples.is_empty() {
-        design.samples = vec![(all / 3).max(1), (2 * all / 3).max(1), all];
-        design.samples.dedup();
-    }
-    agree(comm, check(&design, all))?;
-    let rows = measure(comm, settings, &sets, &design)?;
+    let rows = measure(comm, (settings, &design), &sets, report.as_mut());
+    // They are in the way of nobody while the report is written.
     drop(sets);
-    let told = match comm.rank() {
-        0 => tell(settings, &rows),
+    let (rows, left) = rows?;
+    let told = match report {
+        Some(report) if !rows.is_empty() => report.tell(&rows, left),
         _ => Ok(()),
     };
-    agree(comm, told)
+    agree(comm, told)?;
+    match left {
+        0 => Ok(()),
+        _ => Err(Error::Interrupted),
+    }
+}
+
+/// What is measured, and how many photos there are; *collective*.
+fn design(comm: &dyn Comm, settings: &Settings) -> Result<(Design, usize)> {
+    let mut design = settings.design.clone().once();
+    if design.ranks.is_empty() {
+        let doubled = std::iter::successors(Some(1), |ranks| Some(2 * ranks));
+        design.ranks = doubled.take_while(|&ranks| ranks < comm.size()).collect();
+        design.ranks.push(comm.size());
+    }
+    agree(comm, check_ranks(comm, &design.ranks))?;
+    let step = design.largest_step();
+    let all = match &settings.photos {
+        Some(photos) => agree(comm, Sets::count(photos, settings.frame))?,
+        None => settings.painted.unwrap_or(PAINTED.max(3 * step)),
+    };
+    if design.samples.is_empty() {
+        let thirds = [all / 3, 2 * all / 3].into_iter();
+        design.samples = thirds.filter(|&samples| samples >= step).collect();
+        design.samples.push(all);
+    }
+    agree(comm, check(&design, all)).map(|()| (design, all))
 }
 
 /// Refuses batches that are larger than the set they come from, and sets that are larger than all photos.
 fn check(design: &Design, all: usize) -> Result<()> {
-    let most = |list: &[usize]| list.iter().max().copied().unwrap_or(0);
-    let (step, samples) = (
-        most(&design.batch) * most(&design.ranks),
-        most(&design.samples),
-    );
-    let least = design.samples.iter().min().copied().unwrap_or(0);
-    if samples > all {
+    let step = design.largest_step();
+    let samples = design.samples.iter();
+    let (least, most) = (samples.clone().min(), samples.max());
+    if let Some(samples) = most.filter(|&&samples| samples > all) {
         let problem = format!("--samples {samples}, and there are {all} photos");
         return Err(Error::Usage(problem));
     }
-    match step <= least {
-        true => Ok(()),
-        false => Err(Error::Usage(format!(
+    match least.filter(|&&least| step > least) {
+        None => Ok(()),
+        Some(least) => Err(Error::Usage(format!(
             "a batch on each of {} ranks is {step} samples, more than the {least} of the smallest set",
-            most(&design.ranks)
+            design.ranks.iter().max().copied().unwrap_or(0)
         ))),
     }
 }
 
-/// All measurements, in the order of the design; *collective*.
-fn measure(comm: &dyn Comm, settings: &Settings, sets: &Sets, design: &Design) -> Result<Vec<Row>> {
+/// Measures one setting after the other, until it is asked to stop; gives the rows, and how many runs are left; *collective*.
+fn measure(
+    comm: &dyn Comm,
+    (settings, design): (&Settings, &Design),
+    sets: &Sets,
+    mut report: Option<&mut Report>,
+) -> Result<(Vec<Row>, usize)> {
     let runs = design.runs();
     let progress = (comm.rank() == 0).then(|| Progress::new("measuring", runs.len() as u64));
     let how = How {
@@ -110,63 +131,30 @@ fn measure(comm: &dyn Comm, settings: &Settings, sets: &Sets, design: &Design) -
         floats: settings.floats,
     };
     let mut waiting = Waiting::new(comm)?;
-    let mut rows = Vec::new();
+    let (mut rows, mut left) = (Vec::new(), runs.len());
     for (number, (setting, repeat)) in runs.iter().enumerate() {
+        if agreed(comm, interrupt::check().is_err().into()) > 0 {
+            break;
+        }
         let takes_part = comm.rank() < setting.ranks;
         let team = comm.split(usize::from(takes_part));
         let mine = match takes_part {
-            true => agree(&*team, interrupt::check())
-                .and_then(|()| reading::read(&*team, sets, setting, how)),
+            true => reading::read(&*team, sets, setting, how),
             false => Ok(Vec::new()),
         };
         waiting.for_all();
-        for row in agree(comm, mine)? {
-            rows.push(Row {
-                run: number,
-                repeat: *repeat,
-                ..row
-            });
-        }
+        let found = agree(comm, mine)?.into_iter().map(|row| Row {
+            run: number,
+            repeat: *repeat,
+            ..row
+        });
+        let found: Vec<Row> = found.collect();
+        let noted = report.as_mut().map_or(Ok(()), |report| report.add(&found));
+        agree(comm, noted)?;
+        rows.extend(found);
+        left -= 1;
         progress.iter().for_each(|progress| progress.add(1));
     }
     waiting.close()?;
-    Ok(rows)
-}
-
-/// Prints what the rows say, and writes it down; by the first rank.
-fn tell(settings: &Settings, rows: &[Row]) -> Result<()> {
-    let (parameters, joint) = (analysis::by_parameter(rows), analysis::joint(rows));
-    let speedups = analysis::speedups(rows);
-    let mut told = vec![tables::speeds(rows)];
-    told.extend(tables::cold(rows));
-    told.push(tables::speedups(&speedups));
-    told.push(tables::parameters(&parameters));
-    told.push(tables::joint(&joint));
-    told.iter().for_each(|text| say(text));
-    let Some(out) = &settings.out else {
-        return Ok(());
-    };
-    let staged = files::Staged::new(out, settings.force)?;
-    let place = staged.path();
-    std::fs::create_dir(place).map_err(Error::io("create folder", place))?;
-    let write = |name: &str, text: String| {
-        let path = place.join(name);
-        std::fs::write(&path, text).map_err(Error::io("write", &path))
-    };
-    write("measurements.csv", tables::csv(rows))?;
-    write(
-        "regressions.csv",
-        tables::csv(&tables::coefficients(&parameters, &joint)),
-    )?;
-    write(
-        "residuals.csv",
-        tables::csv(&tables::residuals(&parameters, &joint)),
-    )?;
-    write("speedups.csv", tables::csv(&tables::factors(&speedups)))?;
-    let plots = plots::all(&parameters, &joint);
-    write("study.html", plots::page(&told, &plots))?;
-    write_all(&plots, &place.join("plots"))?;
-    staged.commit()?;
-    say(&format!("written to {}", out.display()));
-    Ok(())
+    Ok((rows, left))
 }

@@ -3,14 +3,18 @@
 use super::analysis::{ByParameter, Joint};
 use crate::observe::plot::{Lines, Plot, Series, escape};
 use crate::observe::{Section, gallery, shell};
+use crate::study::Fitted;
 
 /// Points of a curve.
 const POINTS: usize = 60;
 
-/// Of each parameter its curves, and of each regression over all what is left.
+/// Of each parameter its curves and what the best of them leaves, and of each regression over all what is left.
 pub(super) fn all(parameters: &[ByParameter], joint: &[Joint]) -> Vec<Plot> {
-    let curves = parameters.iter().filter_map(curves);
-    curves.chain(joint.iter().filter_map(left)).collect()
+    let parameters = parameters
+        .iter()
+        .flat_map(|one| [curves(one), left_by_parameter(one)]);
+    let joint = joint.iter().map(left_of_all);
+    parameters.chain(joint).flatten().collect()
 }
 
 /// Measured speeds over a parameter, and the curves for them, the best first.
@@ -35,31 +39,63 @@ fn curves(one: &ByParameter) -> Option<Plot> {
         colour: number,
         dashed: number > 0,
     };
-    let (kind, factor) = (one.kind.name(), one.factor.name());
+    let (way, factor) = (one.way, one.factor.name());
     let lines = Lines {
-        name: format!("{kind}-by-{factor}"),
-        title: format!("{kind}: speed by {factor}"),
+        name: format!("{}-by-{factor}", file(way)),
+        title: format!("{way}: speed by {factor}"),
         x: factor.into(),
-        unit: "multiples of the mean where nothing else differs".into(),
+        unit: "multiples of the geometric mean where nothing else differs".into(),
         series: one.described.curves.iter().enumerate().map(curve).collect(),
         from_zero: false,
     };
     lines.draw_over(vec![measured])
 }
 
+/// What the best curve leaves, over the parameter.
+fn left_by_parameter(one: &ByParameter) -> Option<Plot> {
+    let (way, factor, curve) = (one.way, one.factor.name(), &one.described.curves[0]);
+    left(
+        &curve.fitted,
+        &one.x,
+        Lines {
+            name: format!("residuals-{}-by-{factor}", file(way)),
+            title: format!("{way} by {factor}: residuals, {}", curve.shape.name()),
+            x: factor.into(),
+            unit: "multiples of the geometric mean".into(),
+            series: Vec::new(),
+            from_zero: false,
+        },
+    )
+}
+
 /// What a regression over all parameters leaves, over what it says.
-fn left(one: &Joint) -> Option<Plot> {
-    let fitted = &one.fitted;
-    let points: Vec<(f64, f64)> = (fitted.values.iter().copied())
+fn left_of_all(one: &Joint) -> Option<Plot> {
+    let (of, scale) = match one.logarithmic {
+        true => ("ln(images/s)", "log"),
+        false => ("images/s", "linear"),
+    };
+    left(
+        &one.fitted,
+        &one.fitted.values,
+        Lines {
+            name: format!("residuals-{}-{scale}", file(&one.of)),
+            title: format!("{}: residuals of {of}", one.of),
+            x: format!("fitted {of}"),
+            unit: of.into(),
+            series: Vec::new(),
+            from_zero: false,
+        },
+    )
+}
+
+/// What is left of a regression at `x`.
+fn left(fitted: &Fitted, x: &[f64], lines: Lines) -> Option<Plot> {
+    let points: Vec<(f64, f64)> = (x.iter().copied())
         .zip(fitted.residuals.iter().copied())
         .collect();
     let ends = (points.iter()).fold((f64::MAX, f64::MIN), |(low, high), point| {
         (point.0.min(low), point.0.max(high))
     });
-    let of = match one.logarithmic {
-        true => "ln(images/s)",
-        false => "images/s",
-    };
     let zero = Series {
         name: format!("R² {:.3}", fitted.r_squared()),
         points: vec![(ends.0, 0.0), (ends.1, 0.0)],
@@ -72,16 +108,16 @@ fn left(one: &Joint) -> Option<Plot> {
         colour: 7,
         dashed: false,
     };
-    let scale = if one.logarithmic { "log" } else { "linear" };
     let lines = Lines {
-        name: format!("residuals-{}-{scale}", one.of.replace(", ", "-")),
-        title: format!("{}: residuals of {of}", one.of),
-        x: format!("fitted {of}"),
-        unit: of.into(),
         series: vec![zero],
-        from_zero: false,
+        ..lines
     };
     lines.draw_over(vec![residuals])
+}
+
+/// What is called so, as a part of a file's name.
+fn file(name: &str) -> String {
+    name.replace(", ", "-")
 }
 
 /// All of a study on one page: the plots, and the tables as they are printed.

@@ -23,12 +23,13 @@ pub struct How {
 
 /// Reads the batches of `setting` with all ranks of `team`, a row for each repetition; *collective*.
 pub(super) fn read(team: &dyn Comm, sets: &Sets, setting: &Setting, how: How) -> Result<Vec<Row>> {
-    let prepared = match team.rank() {
-        0 if setting.kind != Kind::Copy => sets.prepare(setting.kind, setting.cold),
-        _ => Ok(()),
-    };
-    agree(team, prepared)?;
     let data = agree(team, sets.open(setting.kind))?;
+    // Behind what was opened, of which the system then has read something.
+    let prepared = match team.local_rank() {
+        0 if setting.kind != Kind::Copy => sets.prepare(setting.kind, setting.cold),
+        _ => Ok(0),
+    };
+    let bytes = agree(team, prepared)? as f64 / data.len() as f64;
     // From all of it, whatever its order.
     let spread = (0..setting.samples).map(|i| i * data.len() / setting.samples);
     let mut data = data.part(spread.collect());
@@ -46,9 +47,11 @@ pub(super) fn read(team: &dyn Comm, sets: &Sets, setting: &Setting, how: How) ->
         agree(team, read)?;
         let mut disk = [from_disk() - before];
         team.sum(&mut disk);
+        let row = setting.row(repetition, seconds, reading.data.shape.len());
         rows.push(Row {
+            files_mb: bytes * row.images.min(row.samples) as f64 / 1e6,
             disk_mb: disk[0] as f64 / 1e6,
-            ..setting.row(repetition, seconds, reading.data.shape.len())
+            ..row
         });
     }
     Ok(rows)

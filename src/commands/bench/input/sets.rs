@@ -24,10 +24,15 @@ pub(super) struct Sets {
 }
 
 impl Sets {
-    /// Packs the photos of a folder, or so many painted ones, in a new folder below `work`; *collective*.
+    /// How many photos there are in a folder.
+    pub(super) fn count(photos: &Path, frame: Frame) -> Result<usize> {
+        Ok(Dataset::open_framed(photos, Some(frame), None)?.len())
+    }
+
+    /// Packs the photos of a folder, or `all` that are painted, in a new folder below `work`; *collective*.
     pub(super) fn make(
         comm: &dyn Comm,
-        (photos, painted): (Option<&Path>, usize),
+        (photos, all): (Option<&Path>, usize),
         frame: Frame,
         work: Option<&Path>,
     ) -> Result<Self> {
@@ -41,12 +46,12 @@ impl Sets {
             first: comm.rank() == 0,
         };
         if photos.is_none() {
-            let mine = block(painted, comm.size(), comm.rank());
+            let mine = block(all, comm.size(), comm.rank());
             let painted = mine.into_iter().try_for_each(|i| sets.paint(i));
             agree(comm, painted)?;
         }
         for records in [Records::Jpeg, Records::Pixels] {
-            pack(comm, &sets.packed(records))?;
+            pack(comm, &sets.packed(records)).map_err(without_bad)?;
         }
         Ok(sets)
     }
@@ -95,10 +100,10 @@ impl Sets {
         Dataset::open_framed(&self.path(kind), Some(self.frame), None)
     }
 
-    /// Reads all files of a kind, so that they are in memory, or has the system forget them.
-    pub(super) fn prepare(&self, kind: Kind, cold: bool) -> Result<()> {
+    /// Reads all files of a kind, so that they are in memory, or has the system forget them. Gives how many bytes they have.
+    pub(super) fn prepare(&self, kind: Kind, cold: bool) -> Result<u64> {
         let mut folders = vec![self.path(kind)];
-        let mut buffer = vec![0; 1 << 20];
+        let (mut buffer, mut bytes) = (vec![0; 1 << 20], 0);
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).map_err(Error::io("read folder", &folder))? {
                 let path = entry.map_err(Error::io("read folder", &folder))?.path();
@@ -107,6 +112,7 @@ impl Sets {
                     continue;
                 }
                 let mut file = File::open(&path).map_err(Error::io("read", &path))?;
+                bytes += file.metadata().map_err(Error::io("read", &path))?.len();
                 if cold {
                     // What is not on the disk yet cannot be forgotten.
                     let _ = file.sync_data();
@@ -116,7 +122,22 @@ impl Sets {
                 while file.read(&mut buffer).map_err(Error::io("read", &path))? > 0 {}
             }
         }
-        Ok(())
+        Ok(bytes)
+    }
+}
+
+/// What can be done here about a photo that cannot be read.
+fn without_bad(error: Error) -> Error {
+    match error {
+        Error::File {
+            path,
+            problem,
+            hint,
+        } if hint.starts_with("--bad") => {
+            let hint = "a study needs photos that can all be read; `phalanx data pack --bad skip` names the others";
+            Error::file(path, problem, hint)
+        }
+        error => error,
     }
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::analysis::{ByParameter, Joint, Speedup};
+use super::analysis::{ByParameter, Joint, KINDS};
 use super::design::{Kind, Row};
+use super::speedups::Speedup;
 use crate::commands::bench::median;
-use crate::study::{Estimate, Fitted};
+use crate::study::{Curve, Described, Estimate, Fitted, Shape};
 
 /// Rows as CSV.
 pub(super) fn csv<T: Serialize>(rows: &[T]) -> String {
@@ -50,94 +51,161 @@ pub(super) fn speeds(rows: &[Row]) -> String {
     text
 }
 
-/// What is to be said of measurements that should have been cold, and were not.
-pub(super) fn cold(rows: &[Row]) -> Option<String> {
-    let first = |row: &&Row| row.cold && row.repetition == 1 && row.kind != Kind::Copy;
+/// The share of cold files that must come from a disk for them to count as cold: the rest may have been read ahead.
+const COLD: f64 = 0.5;
+
+/// How much of the cold files of a kind came from a disk, as a share of what was to come; none where none were cold.
+fn from_disk(rows: &[Row], kind: Kind) -> Option<f64> {
+    let first = |row: &&Row| row.cold && row.repetition == 1 && row.kind == kind;
     let cold: Vec<&Row> = rows.iter().filter(first).collect();
-    let disk: f64 = cold.iter().map(|row| row.disk_mb).sum();
-    (!cold.is_empty() && disk == 0.0).then(|| {
-        "cold: nothing came from a disk, because the files lie in memory or the system does not tell; cold is as warm here".into()
-    })
+    let sum = |value: fn(&Row) -> f64| cold.iter().map(|row| value(row)).sum::<f64>();
+    (!cold.is_empty()).then(|| sum(|row| row.disk_mb) / sum(|row| row.files_mb))
 }
 
-pub(super) fn speedups(all: &[Speedup]) -> String {
+/// Whether cold files of a kind were cold.
+pub(super) fn came_from_disk(rows: &[Row], kind: Kind) -> bool {
+    from_disk(rows, kind).is_some_and(|share| share >= COLD)
+}
+
+/// That some runs were not made, if so.
+pub(super) fn interrupted(rows: &[Row], left: usize) -> Option<String> {
+    let made = rows.last().map_or(0, |row| row.run + 1);
+    let all = made + left;
+    (left > 0)
+        .then(|| format!("interrupted after {made} of {all} runs: everything here is of these"))
+}
+
+/// Measurements that are shorter than this are of clocks and barriers too.
+const SHORT: f64 = 1e-3;
+
+/// What is to be said of measurements that should have been cold and were not, and of such as are too short.
+pub(super) fn warnings(rows: &[Row]) -> Vec<String> {
+    let mut told = Vec::new();
+    for kind in KINDS {
+        let name = kind.name();
+        if let Some(share) = from_disk(rows, kind).filter(|share| *share < COLD) {
+            told.push(format!(
+                "cold {name}: {:.0} % came from a disk, because files lie in memory or the system does not tell; cold is as warm there",
+                100.0 * share
+            ));
+        }
+        let short = |row: &&Row| row.kind == kind && row.seconds < SHORT;
+        let (all, short) = (
+            rows.iter().filter(|row| row.kind == kind).count(),
+            rows.iter().filter(short).count(),
+        );
+        if 2 * short > all {
+            told.push(format!(
+                "{name}: {short} of {all} measurements took less than a millisecond, and barriers and clocks are a part of that; larger --batches tell more"
+            ));
+        }
+    }
+    told
+}
+
+pub(super) fn speedups(all: &[Speedup]) -> Option<String> {
     let mut text = format!(
-        "speed-up, where nothing else differs (95 % interval)\n  {:<44} {:>10} {:>10} {:>8}",
-        "", "s before", "s after", "factor"
+        "speed-up, where nothing else differs: of the seconds of all settings together, and of a setting (geometric mean; 95 % interval by how settings differ)\n  {:<44} {:>10} {:>10} {:>8} {:>9} {:>9}",
+        "", "s before", "s after", "together", "settings", "a setting"
     );
     for Speedup {
         what,
         seconds: (before, after),
         factor,
-        interval: (low, high),
+        settings,
+        interval,
     } in all
     {
+        let interval = match (interval, settings) {
+            (Some((low, high)), 1) => format!("({low:.2} to {high:.2}, by its repeats)"),
+            (Some((low, high)), _) => format!("({low:.2} to {high:.2})"),
+            (None, _) => "(one pair of runs has no interval)".into(),
+        };
         text += &format!(
-            "\n  {what:<44} {before:>10.3} {after:>10.3} {factor:>8.2} ({low:.2} to {high:.2})"
+            "\n  {what:<44} {before:>10.3} {after:>10.3} {:>8.2} {settings:>9} {factor:>9.2} {interval}",
+            before / after
         );
     }
-    text + PUBLISHED
+    (!all.is_empty()).then(|| text + PUBLISHED)
 }
 
 /// What a course's reports found, on machines and photos of their own.
 const PUBLISHED: &str = "\n  published: caching 5,241 s → 740 s (7.08); three shapes of clusters 137.9, 98.5 and 79.8 s (1.40, 1.73)";
 
 /// The curves of each parameter, the best first.
-pub(super) fn parameters(all: &[ByParameter]) -> String {
+pub(super) fn parameters(all: &[ByParameter]) -> Option<String> {
     let mut text = String::from(
-        "regression by one parameter: speed relative to the mean of all rows that differ in nothing else; r of images/s over all rows",
+        "regression by one parameter: speed of a run relative to the geometric mean of all runs that differ in nothing else (by repetition: of a reading, relative to its run); r of images/s over all measurements; 95 % intervals",
     );
     for one in all {
         let r = |r: Option<f64>| r.map_or("-".into(), |r| format!("{r:.2}"));
+        let Described {
+            curves,
+            correlation,
+            levels,
+        } = &one.described;
         text += &format!(
             "\n  {} by {}: n {}, r {} (where nothing else differs {})",
-            one.kind.name(),
+            one.way,
             one.factor.name(),
             one.x.len(),
             r(one.plain),
-            r(one.described.correlation)
+            r(*correlation)
         );
-        for curve in &one.described.curves {
-            let fitted = &curve.fitted;
-            text += &format!(
-                "\n    {:<12} {:<14} R² {:>6.3}  AIC {:>9.1} (+{:.1})  {}",
-                curve.shape.name(),
-                curve.shape.formula(),
-                fitted.r_squared(),
-                fitted.aic(),
-                one.described.behind(curve),
-                ["a", "b"]
-                    .iter()
-                    .zip(fitted.estimates.iter().flatten())
-                    .map(|(name, estimate)| format!("{name} = {}", words(estimate)))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            );
+        for curve in curves {
+            text += &format!("\n    {}", of_curve(curve, one.described.behind(curve)));
         }
+        let has_limit = curves.iter().any(|curve| curve.shape == Shape::Saturating);
+        text += match (levels, has_limit) {
+            (2, _) => "\n    two values do not tell a line from other curves",
+            (_, false) => "\n    saturating: no limit within a thousand times of what was measured",
+            _ => "",
+        };
     }
-    text
+    (!all.is_empty()).then_some(text)
+}
+
+/// A curve in words, and how far its criterion is behind the best.
+fn of_curve(curve: &Curve, behind: f64) -> String {
+    let fitted = &curve.fitted;
+    let estimates = fitted.estimates.iter().flatten();
+    let each = ["a", "b"].iter().zip(estimates);
+    // A constant is one by what the speeds are relative to: there is nothing to be unsure of.
+    let coefficients = each.map(|(name, estimate)| match curve.shape {
+        Shape::Constant => format!("{name} = {}", number(estimate.value)),
+        _ => format!("{name} = {}", words(estimate)),
+    });
+    format!(
+        "{:<12} {:<14} R² {:>6.3}  AIC {:>9.1} (+{behind:.1})  {}",
+        curve.shape.name(),
+        curve.shape.formula(),
+        fitted.r_squared(),
+        fitted.aic(),
+        coefficients.collect::<Vec<_>>().join(", ")
+    )
 }
 
 /// The regressions over all parameters.
-pub(super) fn joint(all: &[Joint]) -> String {
-    let mut text = String::from("regression by all parameters together (95 % intervals)");
+pub(super) fn joint(all: &[Joint]) -> Option<String> {
+    let mut text = String::from(
+        "regression by all parameters together (95 % intervals; measurements of one run count as one where it comes to errors and AIC)",
+    );
     for one in all {
         let of = match one.logarithmic {
             true => "ln(images/s)",
             false => "images/s",
         };
-        let Fitted {
-            residuals, freedom, ..
-        } = &one.fitted;
+        let fitted = &one.fitted;
+        let (runs, free) = fitted.runs;
         text += &format!(
-            "\n  {of} of {}: n {}, freedom {freedom}, R² {:.3}, deviation {}, AIC of images/s {:.1}",
+            "\n  {of} of {}: n {} of {runs} runs ({free} free), R² {:.3}, deviation {}, AIC of images/s {:.1}",
             one.of,
-            residuals.len(),
-            one.fitted.r_squared(),
-            number(one.fitted.deviation()),
+            fitted.residuals.len(),
+            fitted.r_squared(),
+            number(fitted.deviation()),
             one.aic
         );
-        for (name, estimate) in one.names.iter().zip(&one.fitted.estimates) {
+        for (name, estimate) in one.names.iter().zip(&fitted.estimates) {
             let value = match estimate {
                 Some(estimate) => format!("{}  p {}", words(estimate), chance(estimate.p)),
                 None => "said by the others already".into(),
@@ -145,7 +213,7 @@ pub(super) fn joint(all: &[Joint]) -> String {
             text += &format!("\n    {name:<24} {value}");
         }
     }
-    text
+    (!all.is_empty()).then_some(text)
 }
 
 /// A coefficient with its interval.
@@ -193,9 +261,11 @@ pub(super) struct Coefficient {
     high: Option<f64>,
     p: Option<f64>,
     correlation: Option<f64>,
+    correlation_of_all: Option<f64>,
     r_squared: f64,
     aic: f64,
     rows: usize,
+    runs: usize,
     freedom: usize,
 }
 
@@ -218,20 +288,23 @@ pub(super) fn coefficients(parameters: &[ByParameter], joint: &[Joint]) -> Vec<C
             high: of(|e| e.interval.1),
             p: of(|e| e.p),
             correlation: None,
+            correlation_of_all: None,
             r_squared: fitted.r_squared(),
             aic: fitted.aic(),
             rows: fitted.residuals.len(),
-            freedom: fitted.freedom,
+            runs: fitted.runs.0,
+            freedom: fitted.runs.1,
         }
     };
     let mut rows = Vec::new();
     for one in parameters {
         for curve in &one.described.curves {
             for part in ["a", "b"].into_iter().zip(&curve.fitted.estimates) {
-                let (kind, by, shape) = (one.kind.name(), one.factor.name(), curve.shape.name());
+                let (way, by, shape) = (one.way, one.factor.name(), curve.shape.name());
                 rows.push(Coefficient {
                     correlation: one.described.correlation,
-                    ..row(kind, by, shape, part, &curve.fitted)
+                    correlation_of_all: one.plain,
+                    ..row(way, by, shape, part, &curve.fitted)
                 });
             }
         }
@@ -268,7 +341,7 @@ pub(super) fn residuals(parameters: &[ByParameter], joint: &[Joint]) -> Vec<Resi
         let left = curve.fitted.residuals.iter();
         for ((&x, &measured), &residual) in one.x.iter().zip(&one.y).zip(left) {
             rows.push(Residual {
-                kinds: one.kind.name().into(),
+                kinds: one.way.into(),
                 by: one.factor.name().into(),
                 model: curve.shape.name(),
                 x: Some(x),
@@ -300,9 +373,10 @@ pub(super) struct Compared<'a> {
     what: &'a str,
     seconds_before: f64,
     seconds_after: f64,
+    settings: usize,
     factor: f64,
-    low: f64,
-    high: f64,
+    low: Option<f64>,
+    high: Option<f64>,
 }
 
 pub(super) fn factors(all: &[Speedup]) -> Vec<Compared<'_>> {
@@ -310,16 +384,18 @@ pub(super) fn factors(all: &[Speedup]) -> Vec<Compared<'_>> {
         let Speedup {
             what,
             seconds: (seconds_before, seconds_after),
+            settings,
             factor,
-            interval: (low, high),
+            interval,
         }: &Speedup = one;
         Compared {
             what,
             seconds_before: *seconds_before,
             seconds_after: *seconds_after,
+            settings: *settings,
             factor: *factor,
-            low: *low,
-            high: *high,
+            low: interval.map(|(low, _)| low),
+            high: interval.map(|(_, high)| high),
         }
     };
     all.iter().map(row).collect()
