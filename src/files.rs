@@ -21,7 +21,35 @@ pub fn space(folder: &Path) -> Option<(u64, u64)> {
 /// Opens a file to read it; what turns out to be a pipe does not wait for whoever writes to it.
 pub fn open_at_once(path: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-    File::options().read(true).custom_flags(flags).open(path)
+    match File::options().read(true).custom_flags(flags).open(path) {
+        // Somebody has a lease on it, and was asked to give it back: that is waited for.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock && path.is_file() => {
+            File::open(path)
+        }
+        opened => opened,
+    }
+}
+
+/// Whether an error of reading a file is about the file, and will come again; any other is about the machine and the moment.
+pub fn is_about_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound, PermissionDenied,
+        UnexpectedEof,
+    };
+    use rustix::io::Errno;
+    let no_file = [Errno::LOOP, Errno::NXIO, Errno::NODEV];
+    matches!(
+        error.kind(),
+        NotFound
+            | PermissionDenied
+            | IsADirectory
+            | NotADirectory
+            | InvalidFilename
+            | InvalidInput
+            | UnexpectedEof
+    ) || no_file
+        .map(|errno| Some(errno.raw_os_error()))
+        .contains(&error.raw_os_error())
 }
 
 /// Lets the system read so many bytes from `offset` ahead of their use; where it does not, they come later.
@@ -256,6 +284,36 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), all);
         let unwritable = File::open(&path).unwrap();
         assert!(write_all_at(&unwritable, &parts, 0).is_err());
+    }
+
+    #[test]
+    fn a_machine_in_need_is_told_from_a_file_that_cannot_be_read() {
+        use rustix::io::Errno;
+        let about = |errno: Errno| is_about_file(&errno.into());
+        let file = [
+            Errno::NOENT,
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::ISDIR,
+            Errno::NOTDIR,
+            Errno::LOOP,
+            Errno::NAMETOOLONG,
+            Errno::NXIO,
+        ];
+        let machine = [
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOMEM,
+            Errno::IO,
+            Errno::STALE,
+            Errno::AGAIN,
+            Errno::INTR,
+            Errno::TIMEDOUT,
+            Errno::HOSTUNREACH,
+        ];
+        assert!(file.into_iter().all(about));
+        assert!(!machine.into_iter().any(about));
+        assert!(is_about_file(&io::ErrorKind::UnexpectedEof.into()));
     }
 
     #[test]

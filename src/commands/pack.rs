@@ -6,7 +6,7 @@ use crate::data::photos::{Pack, Report, pack};
 use crate::observe::{say, table};
 use crate::train::readable;
 
-/// Failures that are told one by one; the manifest has all.
+/// Failures, and classes without photos, that are told one by one; the manifest has all.
 const TOLD: usize = 5;
 
 /// Packs photos with all ranks, and says what came of it; *collective*.
@@ -22,14 +22,38 @@ pub(super) fn run(comm: &dyn Comm, asked: &Pack) -> Result<()> {
         let more = report.failures.len() - TOLD;
         log::warn!("{more} more photos were left out: manifest.json names all");
     }
-    for (class, _) in report.classes.iter().filter(|(_, samples)| *samples == 0) {
-        log::warn!("class {class} has no photos");
-    }
+    tell_of_classes(&report.classes);
     say(&table(
         &asked.out.display().to_string(),
         &lines(asked, &report),
     ));
     Ok(())
+}
+
+/// Tells what is unusual about classes, each with its samples.
+fn tell_of_classes(classes: &[(String, u64)]) {
+    let empty: Vec<&String> = (classes.iter().filter(|(_, samples)| *samples == 0))
+        .map(|(class, _)| class)
+        .collect();
+    for class in empty.iter().take(TOLD) {
+        log::warn!("class {class} has no photos");
+    }
+    if empty.len() > TOLD {
+        let more = empty.len() - TOLD;
+        log::warn!("{more} more classes have no photos: manifest.json names all");
+    }
+    let number = |(class, _): &(String, u64)| {
+        let number = class.parse::<usize>().ok();
+        number.filter(|number| class == &number.to_string())
+    };
+    let numbers: Option<Vec<usize>> = classes.iter().map(number).collect();
+    let last = numbers.as_ref().and_then(|numbers| numbers.last());
+    if let Some(last) = last.filter(|&&last| last >= classes.len()) {
+        let most = classes.len() - 1;
+        log::warn!(
+            "the classes' names are numbers with many left out: classes are numbered by their order, from 0 to {most}, which is {last}"
+        );
+    }
 }
 
 fn lines(asked: &Pack, report: &Report) -> Vec<(&'static str, String)> {

@@ -40,7 +40,7 @@ impl Folder {
     ) -> Result<R> {
         let path = self.path.join(&self.photos[row]);
         self.readers.with(|reader| {
-            let pixels = reader.photo(&path).map_err(|problem| {
+            let pixels = reader.photo(&path)?.map_err(|problem| {
                 let hint = "mend or remove it; `phalanx data pack --bad skip` leaves out what cannot be read";
                 Error::file(&path, problem, hint)
             });

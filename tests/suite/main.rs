@@ -13,6 +13,7 @@ mod data;
 mod house;
 mod importers;
 mod kernels;
+mod leases;
 mod licences;
 mod matrices;
 mod matrix_folders;

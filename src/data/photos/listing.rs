@@ -4,25 +4,26 @@ use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use xxhash_rust::xxh3::Xxh3;
 
 use super::pattern::Pattern;
+use super::walk::{Kind, Walk, entries};
+use super::{Pack, table};
 use crate::comm::{Comm, agree};
 use crate::data::sampler::Permutation;
 use crate::{Error, Result};
-
-/// Endings of files that are photos, in small letters.
-const ENDINGS: [&str; 4] = ["jpg", "jpeg", "png", "webp"];
 
 /// Photos that a digest stands for before it becomes a part of that of all.
 const BLOCK: usize = 64;
 
 /// The most classes, as data sets have them.
 const MOST_CLASSES: usize = 1 << 24;
+
+/// The most classes without a name that numbers may leave between them, unless there are as many with one.
+const MOST_UNNAMED: usize = 1000;
 
 /// Where the classes of photos come from.
 #[derive(Clone, Debug)]
@@ -70,7 +71,7 @@ impl Listing {
     ) -> Result<Self> {
         let first = || match labels {
             Labels::Folders => folders(folder),
-            Labels::Table(table) => by_table(folder, table),
+            Labels::Table(table) => table::listing(folder, table),
             Labels::Names(pattern) => by_name(folder, pattern),
         };
         let mine = (comm.rank() == 0).then(first).transpose();
@@ -106,11 +107,10 @@ impl Listing {
     ) -> Result<()> {
         for i in classes {
             let (class, label) = (&self.classes[i], i as u32);
-            let mut found = Vec::new();
-            let (path, name) = (folder.join(class), Path::new(class));
-            walk(&path, name, &mut found, &mut self.others)?;
+            let found = Walk::through(&folder.join(class), Path::new(class))?;
             let photo = |path: PathBuf| Photo { path, label };
-            self.photos.extend(found.into_iter().map(photo));
+            self.photos.extend(found.photos.into_iter().map(photo));
+            self.others += found.others;
         }
         Ok(())
     }
@@ -231,28 +231,53 @@ impl Listing {
     }
 }
 
-/// Names of classes, each once: whole numbers by their value and with none left out, names by their letters.
+/// Names of classes, each once: names by their letters, whole numbers by their value, and with none left out unless too many are.
 fn order(names: impl Iterator<Item = String>) -> Vec<String> {
     let names: BTreeSet<String> = names.collect();
-    let numbers: Option<Vec<usize>> = (names.iter())
-        .map(|name| match name.parse::<usize>() {
-            Ok(number) if number < MOST_CLASSES && name == &number.to_string() => Some(number),
-            _ => None,
-        })
-        .collect();
-    match numbers.as_ref().and_then(|numbers| numbers.iter().max()) {
-        Some(&most) => (0..=most).map(|number| number.to_string()).collect(),
-        None => names.into_iter().collect(),
+    let number = |name: &String| {
+        let number = name.parse::<usize>().ok();
+        number.filter(|number| name == &number.to_string())
+    };
+    let numbers: Option<BTreeSet<usize>> = names.iter().map(number).collect();
+    let Some((numbers, &last)) = numbers.as_ref().and_then(|all| Some((all, all.last()?))) else {
+        return names.into_iter().collect();
+    };
+    match last - (numbers.len() - 1) > MOST_UNNAMED.max(numbers.len()) {
+        true => numbers.iter().map(usize::to_string).collect(),
+        false => (0..=last).map(|number| number.to_string()).collect(),
     }
+}
+
+/// Refuses to make the set of folders of photos in one of them, or beside them: the next job would take it for a class.
+pub(super) fn apart(pack: &Pack) -> Result<()> {
+    let out = std::path::absolute(&pack.out).map_err(Error::io("find", &pack.out))?;
+    // What is not there yet has no real path.
+    let real = |path: &Path| path.canonicalize().ok();
+    let place = out.ancestors().skip(1).find_map(real);
+    let below = |photos: PathBuf| place.is_some_and(|place| place.starts_with(photos));
+    if matches!(pack.labels, Labels::Folders) && real(&pack.photos).is_some_and(below) {
+        let (out, photos) = (pack.out.display(), pack.photos.display());
+        return Err(Error::Usage(format!(
+            "{out} is in {photos}, whose folders are classes: the set would be one of them; give another place"
+        )));
+    }
+    Ok(())
 }
 
 /// The folders of `folder`, which are classes; of photos in them it knows nothing yet.
 fn folders(folder: &Path) -> Result<Listing> {
     let mut found = Named::default();
     for (name, path, kind) in entries(folder)? {
-        if kind == Kind::File {
-            found.others += 1;
-            continue;
+        match kind {
+            Kind::Folder | Kind::Link => {}
+            Kind::File => {
+                found.others += 1;
+                continue;
+            }
+            // It may be a class.
+            Kind::Lost => {
+                fs::metadata(&path).map_err(Error::io("read", &path))?;
+            }
         }
         let class = (name.to_str()).filter(|name| !name.contains(char::is_control));
         let Some(class) = class else {
@@ -266,9 +291,12 @@ fn folders(folder: &Path) -> Result<Listing> {
 
 /// Photos whose names tell their classes.
 fn by_name(folder: &Path, pattern: &Pattern) -> Result<Listing> {
-    let (mut photos, mut found) = (Vec::new(), Named::default());
-    walk(folder, Path::new(""), &mut photos, &mut found.others)?;
-    for photo in photos {
+    let walk = Walk::through(folder, Path::new(""))?;
+    let mut found = Named {
+        others: walk.others,
+        ..Named::default()
+    };
+    for photo in walk.photos {
         let name = photo.file_name().and_then(|name| name.to_str());
         let class = name.and_then(|name| pattern.class(name));
         let Some(class) = class.filter(|class| !class.contains(char::is_control)) else {
@@ -283,58 +311,17 @@ fn by_name(folder: &Path, pattern: &Pattern) -> Result<Listing> {
     Ok(found.listing())
 }
 
-/// Photos of a table of paths and labels.
-fn by_table(folder: &Path, table: &Path) -> Result<Listing> {
-    let wrong = |line: usize, problem: String| Error::Line {
-        path: table.to_path_buf(),
-        line,
-        problem,
-        hint: "a line is the path of a photo from PHOTOS on, a comma and its class",
-    };
-    let file = fs::File::open(table).map_err(Error::io("read", table))?;
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .from_reader(file);
-    let (mut found, mut lines) = (Named::default(), HashMap::new());
-    for (i, row) in reader.records().enumerate() {
-        let row = row.map_err(|error| {
-            let line = error.position().map_or(0, |place| place.line() as usize);
-            wrong(line, error.to_string())
-        })?;
-        let line = row.position().map_or(i + 1, |place| place.line() as usize);
-        let fields: Vec<&str> = row.iter().map(str::trim).collect();
-        let (path, class) = match fields[..] {
-            ["path", "label"] if i == 0 => continue,
-            [path, class] if !path.is_empty() && !class.is_empty() => (path, class),
-            _ => return Err(wrong(line, format!("has {} fields", fields.len()))),
-        };
-        if class.contains(char::is_control) {
-            return Err(wrong(line, "has a class with a line end in it".into()));
-        }
-        if let Some(first) = lines.insert(path.to_owned(), line) {
-            let problem = format!("names {path}, as line {first} does already");
-            return Err(wrong(line, problem));
-        }
-        if !folder.join(path).exists() {
-            return Err(wrong(line, format!("names {path}, which is not there")));
-        }
-        let (path, label) = (PathBuf::from(path), found.label(class));
-        found.photos.push(Photo { path, label });
-    }
-    Ok(found.listing())
-}
-
 /// Classes get numbers in the order that they are met.
 #[derive(Default)]
-struct Named {
+pub(super) struct Named {
     numbers: HashMap<String, u32>,
-    photos: Vec<Photo>,
+    pub(super) photos: Vec<Photo>,
     others: u64,
 }
 
 impl Named {
-    fn label(&mut self, class: &str) -> u32 {
+    /// The number of a class.
+    pub(super) fn label(&mut self, class: &str) -> u32 {
         if let Some(&number) = self.numbers.get(class) {
             return number;
         }
@@ -343,7 +330,8 @@ impl Named {
         number
     }
 
-    fn listing(self) -> Listing {
+    /// What was met.
+    pub(super) fn listing(self) -> Listing {
         let mut classes = vec![String::new(); self.numbers.len()];
         for (class, number) in self.numbers {
             classes[number as usize] = class;
@@ -354,80 +342,6 @@ impl Named {
             others: self.others,
         }
     }
-}
-
-/// Adds the photos below `folder`, which is called `name`.
-fn walk(folder: &Path, name: &Path, photos: &mut Vec<PathBuf>, others: &mut u64) -> Result<()> {
-    for (entry, path, kind) in entries(folder)? {
-        let name = name.join(&entry);
-        if kind == Kind::Link && leads_back(&path)? {
-            let problem = "is a link to a folder that it lies in: the way through it has no end";
-            return Err(Error::file(path, problem, "remove the link"));
-        }
-        if kind != Kind::File {
-            walk(&path, &name, photos, others)?;
-        } else if is_photo(&name) {
-            photos.push(name);
-        } else {
-            *others += 1;
-        }
-    }
-    Ok(())
-}
-
-/// Whether a folder is one of those that its path goes through.
-fn leads_back(path: &Path) -> Result<bool> {
-    let id = |path: &Path| {
-        let about = fs::metadata(path).map_err(Error::io("read folder", path))?;
-        Ok((about.dev(), about.ino()))
-    };
-    let this = id(path)?;
-    let through = path.ancestors().skip(1);
-    for folder in through.filter(|folder| !folder.as_os_str().is_empty()) {
-        if id(folder)? == this {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// What there is in a folder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Folder,
-    /// A link that leads to a folder.
-    Link,
-    /// Anything else.
-    File,
-}
-
-/// What is in a folder, by name, and what it is; hidden files are not.
-fn entries(folder: &Path) -> Result<Vec<(OsString, PathBuf, Kind)>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
-        let entry = entry.map_err(Error::io("read folder", folder))?;
-        let (name, path) = (entry.file_name(), entry.path());
-        if name.as_bytes().starts_with(b".") {
-            continue;
-        }
-        let at = |is_folder, folder| if is_folder { folder } else { Kind::File };
-        // The folder knows what most entries are; a link has to be followed.
-        let kind = match entry.file_type() {
-            Ok(kind) if !kind.is_symlink() => at(kind.is_dir(), Kind::Folder),
-            _ => {
-                let about = fs::metadata(&path).map_err(Error::io("read", &path))?;
-                at(about.is_dir(), Kind::Link)
-            }
-        };
-        entries.push((name, path, kind));
-    }
-    entries.sort();
-    Ok(entries)
-}
-
-fn is_photo(path: &Path) -> bool {
-    let ending = path.extension().and_then(|ending| ending.to_str());
-    ending.is_some_and(|ending| ENDINGS.contains(&ending.to_ascii_lowercase().as_str()))
 }
 
 /// Whether every rank sees `path`, which is, or is a part of, `whole`; *collective*.

@@ -14,9 +14,11 @@ mod pack;
 mod pattern;
 mod reader;
 mod shards;
+mod table;
 mod taker;
 #[cfg(test)]
 mod tests;
+mod walk;
 mod work;
 mod writer;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use super::listing::{Listing, seen};
+use super::listing::{Listing, apart, seen};
 use super::making::{failures, few, gather, told};
 use super::manifest::{self, ShardFile};
 use super::taker::{COUNTERS, Taker};
@@ -81,7 +81,7 @@ fn check(pack: &Pack) -> Result<()> {
         let problem = "--quality is of JPEG files: give --records jpeg too";
         return Err(Error::Usage(problem.into()));
     }
-    Ok(())
+    apart(pack)
 }
 
 /// The photos, the same on all ranks, and what stands for them; *collective*.

@@ -1,6 +1,6 @@
 //! One photo at a time: read, decoded, upright and of the right size.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Mutex;
 
@@ -8,7 +8,7 @@ use super::decode::{decode, is_jpeg, jpeg_of_planes};
 use super::fit::Fitter;
 use super::{Fit, MOST_PIXELS, Pack};
 use crate::data::Shape;
-use crate::files;
+use crate::{Error, Result, files};
 
 /// How well photos are compressed that were no JPEG files.
 const QUALITY: u8 = 90;
@@ -43,13 +43,19 @@ impl Reader {
         Self::new(pack.shape, pack.fit, pack.most_pixels)
     }
 
-    /// The pixels (c, h, w) of the photo at `path`, or why there are none.
-    pub(in crate::data) fn photo(&mut self, path: &Path) -> Result<&[u8], String> {
+    /// The pixels (c, h, w) of the photo at `path`, or why there are none; an error if it may be a good photo, which the system
+    /// cannot read now.
+    pub(in crate::data) fn photo(&mut self, path: &Path) -> Result<Result<&[u8], String>> {
         let mut file = std::mem::take(&mut self.file);
-        let read = self.load(path, &mut file);
-        let made = read.and_then(|()| self.make(&file));
+        let made = match self.load(path, &mut file) {
+            Ok(read) => Ok(read.and_then(|()| self.make(&file))),
+            Err(error) if files::is_about_file(&error) => {
+                Ok(Err(format!("cannot be read: {error}")))
+            }
+            Err(error) => Err(Error::io("read", path)(error)),
+        };
         self.file = file;
-        made.map(|()| &self.pixels[..])
+        Ok(made?.map(|()| &self.pixels[..]))
     }
 
     /// The pixels (c, h, w) of a photo's file, or why there are none.
@@ -70,24 +76,21 @@ impl Reader {
         jpeg_of_planes(&self.pixels, self.shape, quality.unwrap_or(QUALITY))
     }
 
-    /// All bytes of a file that is not larger than a photo can be.
-    fn load(&self, path: &Path, bytes: &mut Vec<u8>) -> Result<(), String> {
-        let wrong = |error: std::io::Error| format!("cannot be read: {error}");
-        bytes.clear();
-        let mut file = files::open_at_once(path).map_err(wrong)?;
-        let about = file.metadata().map_err(wrong)?;
+    /// All bytes of a file that is not larger than a photo can be, or why it is none.
+    fn load(&self, path: &Path, bytes: &mut Vec<u8>) -> io::Result<Result<(), String>> {
+        let mut file = files::open_at_once(path)?;
+        let about = file.metadata()?;
         if !about.is_file() {
-            return Err("is no file".into());
+            return Ok(Err("is no file".into()));
         }
         let most = self.most_pixels.saturating_mul(8).saturating_add(1 << 20);
         if about.len() > most {
             let length = about.len();
-            return Err(format!(
-                "has {length} bytes, more than such photos can have"
-            ));
+            let problem = format!("has {length} bytes, more than such photos can have");
+            return Ok(Err(problem));
         }
         bytes.resize(about.len() as usize, 0);
-        file.read_exact(bytes).map_err(wrong)
+        file.read_exact(bytes).map(Ok)
     }
 
     fn make(&mut self, file: &[u8]) -> Result<(), String> {

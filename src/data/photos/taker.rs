@@ -183,7 +183,7 @@ impl<'a> Taker<'a> {
         note: &mut Note,
         part: Option<&mut Part>,
     ) -> Result<Result<(), String>> {
-        let pixels = match self.reader.photo(path) {
+        let pixels = match self.reader.photo(path)? {
             Ok(pixels) => pixels,
             Err(why) => return Ok(Err(why)),
         };

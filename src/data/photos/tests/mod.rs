@@ -1,5 +1,6 @@
 //! Photos that are drawn here, in all formats and orientations, and what becomes of them.
 
+mod listings;
 mod pictures;
 mod sets;
 

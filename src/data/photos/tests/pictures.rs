@@ -37,6 +37,25 @@ fn every_format_gives_the_same_picture_and_grey_is_its_light() {
     assert!(three[..plane] == three[plane..2 * plane] && three[..plane] == three[2 * plane..]);
 }
 
+/// A JPEG file that stores red, green and blue could not become grey: its decoder makes light of YCbCr only.
+#[test]
+fn a_jpeg_file_in_other_colours_becomes_grey_too() {
+    let image = drawn(40, 24, 200);
+    let mut jpeg = turned(&image, 1);
+    // The parts of a frame and of a scan that name its three values.
+    for (mark, first, step) in [(0xc0, 10, 3), (0xda, 5, 2)] {
+        let at = jpeg.windows(2).position(|two| two == [0xff, mark]).unwrap();
+        (0..3).for_each(|i| jpeg[at + first + step * i] = b"RGB"[i]);
+    }
+    let colours = decode(&jpeg, 3, MOST).unwrap().pixels;
+    let grey = decode(&jpeg, 1, MOST).unwrap();
+    assert_eq!((grey.channels, grey.pixels.len()), (1, 40 * 24));
+    for (rgb, &grey) in colours.chunks(3).zip(&grey.pixels) {
+        let weighted = (rgb.iter().zip([299, 587, 114])).map(|(&v, weight)| u32::from(v) * weight);
+        assert_eq!((weighted.sum::<u32>() + 500) / 1000, u32::from(grey));
+    }
+}
+
 #[test]
 fn all_orientations_of_exif_are_turned_upright() {
     let upright = drawn(32, 16, 90);
@@ -138,6 +157,7 @@ fn what_is_no_photo_is_refused_with_its_reason() {
     for end in (1..jpeg.len() - 2).step_by(7) {
         let reason = why(&jpeg[..end]);
         assert!(reason.contains("JPEG"), "{end} of {}: {reason}", jpeg.len());
+        assert!(!reason.contains('\n'), "{reason}");
     }
     for (bytes, format) in [(&png, "PNG"), (&webp, "WebP")] {
         for end in [20, bytes.len() / 3, bytes.len() / 2, bytes.len() * 9 / 10] {
@@ -153,8 +173,61 @@ fn a_bomb_is_refused_by_its_header() {
         assert!(reason.contains("20000×20000 pixels"), "{reason}");
         assert!(reason.contains("67108864 of --most-pixels"), "{reason}");
     }
+    // A frame that says it is larger than its file does, and words that say they are longer than their file is.
+    let small: Vec<u8> = [&7u32.to_le_bytes()[..3]; 2].concat();
+    let part =
+        |name: &[u8], length: u32, content: &[u8]| [name, &length.to_le_bytes(), content].concat();
+    let canvas = part(b"VP8X", 10, &[&[8, 0, 0, 0], &small[..]].concat());
+    let frame = [0x10, 0, 0, 0x9d, 1, 0x2a, 0xff, 0x3f, 0xff, 0x3f];
+    let parts = [
+        canvas,
+        part(b"VP8 ", 10, &frame),
+        part(b"EXIF", u32::MAX, &[]),
+    ]
+    .concat();
+    let webp = part(
+        b"RIFF",
+        parts.len() as u32 + 4,
+        &[b"WEBP", &parts[..]].concat(),
+    );
+    let reason = decode(&webp, 3, MOST).unwrap_err();
+    assert!(reason.contains("16383×16383 pixels"), "{reason}");
+    assert!(decode(&webp, 3, 1 << 30).is_err());
     let mut fitter = Fitter::default();
     let picture = decode(&turned(&drawn(9, 7, 3), 1), 3, 63).unwrap();
     fitter.fit(&picture, shape(3, 7, 9), Fit::Crop, &mut [0; 189]);
     assert!(decode(&turned(&drawn(9, 7, 3), 1), 3, 62).is_err());
+}
+
+/// With `--bad skip` a process with too many open files took good photos for bad ones, and left them out for ever.
+#[test]
+fn a_photo_that_the_system_cannot_open_now_is_no_bad_photo() {
+    const NAME: &str = "a_photo_that_the_system_cannot_open_now_is_no_bad_photo";
+    const ALONE: &str = "PHALANX_ALONE";
+    if std::env::var_os(ALONE).is_none() {
+        // In a process of its own, as all files that it may open are opened.
+        let line = format!("ulimit -n 64 && exec \"$0\" {NAME}");
+        let mut shell = std::process::Command::new("sh");
+        let program = std::env::current_exe().unwrap();
+        shell.args(["-c", &line]).arg(program).env(ALONE, "1");
+        let output = shell.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && said.contains("1 passed"),
+            "{said}"
+        );
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("a.jpg");
+    fs::write(&path, turned(&drawn(9, 7, 3), 1)).unwrap();
+    let mut reader = Reader::new(shape(3, 7, 9), Fit::Crop, MOST);
+    let all: Vec<fs::File> = std::iter::from_fn(|| fs::File::open("/dev/null").ok()).collect();
+    let full = reader.photo(&path).map(|_| ());
+    drop(all);
+    let error = full.unwrap_err().to_string();
+    assert!(error.contains("a.jpg: Too many open files"), "{error}");
+    assert!(reader.photo(&path).unwrap().is_ok());
+    let lost = reader.photo(&path.join("b.jpg")).unwrap().unwrap_err();
+    assert!(lost.contains("cannot be read"), "{lost}");
 }
