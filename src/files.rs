@@ -148,13 +148,7 @@ impl Staged {
 
     /// Makes the whole content durable, then visible under its name in one step.
     pub fn commit(self) -> Result<()> {
-        if self.temporary.is_dir() {
-            let unread = || Error::io("read", &self.temporary);
-            for entry in fs::read_dir(&self.temporary).map_err(unread())? {
-                sync(&entry.map_err(unread())?.path())?;
-            }
-        }
-        sync(&self.temporary)?;
+        sync_all(&self.temporary)?;
         put(&self.temporary, &self.target, self.replace)
     }
 
@@ -255,6 +249,23 @@ pub fn sync(path: &Path) -> Result<()> {
         .map_err(Error::io("sync", path))
 }
 
+/// Makes a file durable, or a folder with all that is in it, however deep.
+fn sync_all(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        let unread = || Error::io("read", path);
+        let entries = fs::read_dir(path).map_err(unread())?;
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        let paths: Vec<PathBuf> = paths.collect::<io::Result<_>>().map_err(unread())?;
+        if paths.iter().any(|path| path.is_dir()) {
+            // Folders in folders are of many small files, which the system writes faster together than in turns. What goes
+            // wrong shows when each is asked for.
+            let _ = File::open(path).map(rustix::fs::syncfs);
+        }
+        paths.iter().try_for_each(|path| sync_all(path))?;
+    }
+    sync(path)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -332,5 +343,27 @@ mod tests {
             .collect();
         assert_eq!(names, ["two"]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+    /// Only what lay in a staged folder itself came to the disk, not what is in its folders.
+    #[test]
+    fn a_folder_comes_to_the_disk_however_deep_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("set");
+        let staged = || {
+            let staged = Staged::new(&target, false).unwrap();
+            fs::create_dir_all(staged.path().join("class/deeper")).unwrap();
+            fs::write(staged.path().join("class/deeper/file"), "content").unwrap();
+            staged
+        };
+        // What cannot be opened cannot be asked to be on the disk.
+        let unsound = staged();
+        let link = unsound.path().join("class/deeper/link");
+        std::os::unix::fs::symlink("nowhere", link).unwrap();
+        let error = unsound.commit().unwrap_err().to_string();
+        assert!(error.contains("cannot sync"), "{error}");
+        assert!(!target.exists());
+        staged().commit().unwrap();
+        let content = fs::read_to_string(target.join("class/deeper/file"));
+        assert_eq!(content.unwrap(), "content");
     }
 }

@@ -3,13 +3,15 @@
 //! A record is `length: u64, masked CRC-32C of length, bytes, masked CRC-32C of bytes`, all little-endian. The mask is a
 //! rotation and a constant, so that a checksum of something that holds checksums is not degenerate.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 /// Bytes before and behind the payload of a record.
 const HEAD: usize = 12;
 const TAIL: usize = 4;
 
-/// The longest record that is believed: a longer one is a damaged length.
+/// The longest record that is believed, in bytes: a longer one is a mistake of who wrote it.
 const LONGEST: u64 = 1 << 30;
 
 /// Bytes that are read at once, so that a length takes no memory before its bytes are there.
@@ -41,9 +43,12 @@ pub enum Broken {
     /// The file ends inside a record.
     #[error("ends inside the record at byte {0}")]
     Short(u64),
-    /// A checksum does not fit, or a length cannot be.
+    /// A checksum does not fit.
     #[error("the record at byte {0} is damaged: its {1} does not fit its checksum")]
     Damaged(u64, &'static str),
+    /// A length that fits its checksum cannot be.
+    #[error("the record at byte {0} has {1} bytes, more than the {LONGEST} that are believed")]
+    Long(u64, u64),
     /// The file cannot be read.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -72,11 +77,9 @@ impl<R: Read> Records<R> {
             HEAD => {}
             _ => return Err(Broken::Short(self.offset)),
         }
-        let (length, checksum) = head.split_at(8);
-        let fits = |bytes: &[u8], checksum: &[u8]| masked(bytes).to_le_bytes() == checksum;
-        let number = u64::from_le_bytes(length.try_into().expect("eight bytes"));
-        if !fits(length, checksum) || number > LONGEST {
-            return Err(Broken::Damaged(self.offset, "length"));
+        let number = length(&head).ok_or(Broken::Damaged(self.offset, "length"))?;
+        if number > LONGEST {
+            return Err(Broken::Long(self.offset, number));
         }
         let whole = number + TAIL as u64;
         self.payload.clear();
@@ -92,12 +95,25 @@ impl<R: Read> Records<R> {
             }
         }
         let (payload, checksum) = self.payload.split_at(number as usize);
-        if !fits(payload, checksum) {
+        if masked(payload).to_le_bytes() != checksum {
             return Err(Broken::Damaged(self.offset, "content"));
         }
         self.offset += HEAD as u64 + whole;
         Ok(Some(payload))
     }
+}
+
+/// Whether a file begins as record files do: with a length and its checksum.
+pub fn is_at(path: &Path) -> io::Result<bool> {
+    let mut head = [0; HEAD];
+    let read = fill(&mut File::open(path)?, &mut head)?;
+    Ok(read == HEAD && length(&head).is_some())
+}
+
+/// The length that a record begins with, if its checksum fits.
+fn length(head: &[u8; HEAD]) -> Option<u64> {
+    let (length, checksum) = head.split_first_chunk()?;
+    (masked(length).to_le_bytes() == checksum).then(|| u64::from_le_bytes(*length))
 }
 
 /// Reads until `bytes` is full or the input ends; gives how many there were.
@@ -173,6 +189,34 @@ mod tests {
                 Records::new(&file[..]).read(),
                 Err(Broken::Damaged(0, _))
             ));
+        }
+    }
+    /// A length that fits its checksum was called damaged where it is too large.
+    #[test]
+    fn a_length_that_cannot_be_is_told_apart_from_a_damaged_one() {
+        let length = (LONGEST + 1).to_le_bytes();
+        let mut head = [&length[..], &masked(&length).to_le_bytes()].concat();
+        let told = Records::new(&head[..]).read().unwrap_err().to_string();
+        assert!(told.contains("has 1073741825 bytes, more than"), "{told}");
+        head[0] ^= 1;
+        let told = Records::new(&head[..]).read().unwrap_err().to_string();
+        assert!(told.contains("its length does not fit"), "{told}");
+    }
+
+    #[test]
+    fn a_record_file_is_known_by_its_first_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let whole = file(&[b"record"]);
+        for (bytes, known) in [
+            (&whole[..], true),
+            (&whole[..HEAD], true),
+            (&whole[..HEAD - 1], false),
+            (b"a text that is no record", false),
+            (b"", false),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(is_at(&path).unwrap(), known, "{bytes:?}");
         }
     }
 }

@@ -49,6 +49,11 @@ pub(super) fn open(path: &Path) -> Result<Box<dyn Read>> {
     if is_packed(path)? {
         return Ok(Box::new(Unpacked::open(path)?));
     }
+    plain(path)
+}
+
+/// The content of a file as it is.
+pub(super) fn plain(path: &Path) -> Result<Box<dyn Read>> {
     let file = File::open(path).map_err(Error::io("read", path))?;
     Ok(Box::new(BufReader::with_capacity(1 << 20, file)))
 }

@@ -1,13 +1,14 @@
 //! Importing examples of images and labels from TensorFlow's record files.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::Example;
 use crate::data::photos::{Fit, MOST_PIXELS, Reader};
 use crate::data::{Description, SetWriter, Shape, file_names, unpack};
 use crate::observe::Progress;
-use crate::tfrecord::{Broken, Records};
+use crate::tfrecord::{self, Broken, Records};
 use crate::{Error, Result, interrupt};
 
 /// The most classes, as data sets have them.
@@ -55,10 +56,13 @@ pub fn import(import: &Import) -> Result<()> {
     }
     let (labels, names) = labels(import)?;
     let most = labels.iter().max().map_or(0, |&label| label + 1);
-    let named = names.len() as u32;
-    let classes = import.classes.unwrap_or(most).max(named);
+    let classes = import.classes.unwrap_or(most);
     if classes < most {
-        let problem = format!("a label is {}, and there are {classes} classes", most - 1);
+        let labels = match names.len() {
+            0 => format!("a label is {}", most - 1),
+            named => format!("labels have {named} names"),
+        };
+        let problem = format!("{labels}, and there are {classes} classes");
         return Err(Error::Usage(problem));
     }
     let about = Description {
@@ -170,7 +174,7 @@ fn each(
     visit: &mut dyn FnMut(&Example) -> Result<Result<()>, String>,
 ) -> Result<()> {
     for path in &import.files {
-        let mut records = Records::new(unpack::open(path)?);
+        let mut records = Records::new(content(path)?);
         let mut number = 0;
         loop {
             interrupt::check()?;
@@ -186,6 +190,14 @@ fn each(
         }
     }
     Ok(())
+}
+
+/// The content of a file, plain or gzipped. A plain one may begin with the bytes of gzipped ones: as a record's length.
+fn content(path: &Path) -> Result<Box<dyn Read>> {
+    match tfrecord::is_at(path).map_err(Error::io("read", path))? {
+        true => unpack::plain(path),
+        false => unpack::open(path),
+    }
 }
 
 fn fault(path: &Path, broken: Broken) -> Error {

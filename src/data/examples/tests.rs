@@ -4,6 +4,7 @@ use std::fs;
 
 use super::*;
 use crate::data::photos::Fit;
+use crate::data::unpack::packed;
 use crate::data::{Dataset, Shape};
 use crate::tfrecord;
 
@@ -135,15 +136,53 @@ fn what_is_wrong_with_a_record_is_told() {
         assert!(error.contains(problem), "{name}: {error}");
         assert!(!out.exists());
     }
-    let few = Import {
-        classes: Some(2),
-        ..asked(SAMPLE.as_ref(), &folder.path().join("few"))
+}
+
+/// Classes with names were as many as there are, whatever was asked for.
+#[test]
+fn labels_beyond_the_classes_that_were_asked_for_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut asked = asked(SAMPLE.as_ref(), &folder.path().join("few"));
+    for (label, classes, says) in [
+        (
+            "image/class/label",
+            2,
+            "a label is 3, and there are 2 classes",
+        ),
+        ("name", 1, "labels have 2 names, and there are 1 classes"),
+    ] {
+        (asked.label, asked.classes) = (label.into(), Some(classes));
+        let error = import(&asked).unwrap_err();
+        assert_eq!((error.to_string(), error.exit_code()), (says.into(), 2));
+    }
+    asked.classes = Some(5);
+    import(&asked).unwrap();
+    assert_eq!(Dataset::open(&asked.out).unwrap().classes, 5);
+}
+
+/// A record of 35,615 bytes begins with 1f 8b, as gzipped files do.
+#[test]
+fn a_record_file_that_begins_as_gzipped_ones_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.tfrecord");
+    let example = |filling: usize| {
+        let example = Example::of([
+            ("filling", Feature::bytes(&vec![0; filling])),
+            ("image/class/label", Feature::integer(1)),
+            ("image/encoded", Feature::bytes(&drawn(2))),
+        ]);
+        example.to_bytes()
     };
-    let error = import(&few).unwrap_err().to_string();
-    assert!(
-        error.contains("a label is 3, and there are 2 classes"),
-        "{error}"
-    );
+    let filling = 35_000 + 35_615 - example(35_000).len();
+    let plain = record(&example(filling));
+    assert_eq!(plain[..8], 0x8b1f_u64.to_le_bytes());
+    for bytes in [packed(&plain), plain] {
+        fs::write(&path, bytes).unwrap();
+        let mut asked = asked(&path, &folder.path().join("set.h5"));
+        asked.raw = true;
+        import(&asked).unwrap();
+        assert_eq!(Dataset::open(&asked.out).unwrap().labels(), [1]);
+    }
 }
 
 fn flipped(whole: &[u8]) -> Vec<u8> {

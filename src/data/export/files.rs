@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use super::{names, place};
 use crate::comm::block;
 use crate::data::Dataset;
 use crate::data::examples::{Example, Feature};
-use crate::data::photos::png_of_planes;
+use crate::data::photos::{held, png_of_planes};
 use crate::files::Staged;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt, tfrecord};
@@ -28,10 +29,7 @@ pub enum Format {
 /// Writes `data` as `out`.
 pub fn export(data: &Dataset, format: Format, out: &Path, force: bool) -> Result<()> {
     check(data, format)?;
-    // What is replaced must be what this format writes: never a folder of anything else.
-    if force && out.is_dir() {
-        only(out, format)?;
-    }
+    place::check(data, format, out, force)?;
     let staged = Staged::new(out, force)?;
     let place = staged.path();
     if format != Format::Tfrecord(1) {
@@ -71,30 +69,9 @@ fn check(data: &Dataset, format: Format) -> Result<()> {
         Format::Idx if data.classes > 256 => {
             refused("at most 256 classes", format!("{} classes", data.classes))
         }
+        Format::Png => names::folders(data).map(|_| ()),
         _ => Ok(()),
     }
-}
-
-/// Refuses to replace a folder that holds anything else than this format writes.
-fn only(folder: &Path, format: Format) -> Result<()> {
-    let good = |path: &Path| {
-        let ends = |ending: &str| path.to_string_lossy().ends_with(ending);
-        match format {
-            Format::Tfrecord(_) => ends(".tfrecord"),
-            Format::Idx => ends("-ubyte"),
-            Format::Npy => ends(".npy"),
-            Format::Png => path.is_dir(),
-        }
-    };
-    for entry in fs::read_dir(folder).map_err(Error::io("read folder", folder))? {
-        let path = entry.map_err(Error::io("read folder", folder))?.path();
-        if !good(&path) {
-            let problem = format!("holds {}, which no export wrote", path.display());
-            let hint = "--force replaces exports of the same kind only; give another name";
-            return Err(Error::file(folder, problem, hint));
-        }
-    }
-    Ok(())
 }
 
 /// A file that is written in large pieces.
@@ -136,12 +113,37 @@ fn each(data: &Dataset, visit: &mut dyn FnMut(usize) -> Result<()>) -> Result<()
     Ok(())
 }
 
-/// The image of a sample as a file: as it is stored if it is a JPEG file, else a PNG file.
-fn picture(data: &Dataset, index: usize) -> Result<(&'static str, Vec<u8>)> {
-    if let Some(file) = data.with_record(index, |file| Ok(file.to_vec())) {
-        return Ok(("jpeg", file?));
+/// The image of a sample as a file.
+struct Picture {
+    format: &'static str,
+    bytes: Vec<u8>,
+    /// Whether EXIF asks to turn it, or to see it in a mirror.
+    turned: bool,
+}
+
+/// A sample as it is stored, if it is a JPEG file of which all can be decoded; else a PNG file.
+fn picture(data: &Dataset, index: usize) -> Result<Picture> {
+    let whole = |file: &[u8]| match held(file, data.shape.c)? {
+        Ok(orientation) => Some(Ok(Picture {
+            format: "jpeg",
+            bytes: file.to_vec(),
+            turned: orientation != 1,
+        })),
+        Err(problem) => Some(Err(Error::file(
+            &data.path,
+            format!("sample {index} {problem}"),
+            "pack the photos again",
+        ))),
+    };
+    let stored = data.with_record(index, |file| whole(file).transpose());
+    match stored.transpose()?.flatten() {
+        Some(picture) => Ok(picture),
+        None => Ok(Picture {
+            format: "png",
+            bytes: png(data, index)?,
+            turned: false,
+        }),
     }
-    Ok(("png", png(data, index)?))
 }
 
 fn png(data: &Dataset, index: usize) -> Result<Vec<u8>> {
@@ -154,24 +156,25 @@ fn png(data: &Dataset, index: usize) -> Result<Vec<u8>> {
 fn examples(data: &Dataset, place: &Path, files: usize) -> Result<()> {
     let path = |i: usize| match files {
         1 => place.to_path_buf(),
-        _ => place.join(format!("part-{i:05}-of-{files:05}.tfrecord")),
+        _ => place.join(names::part(i, files)),
     };
     let mut out = Out::create(path(0))?;
-    let mut number = 0;
+    let (mut number, mut turned) = (0, 0);
     each(data, &mut |index| {
         if index == block(data.len(), files, number).end {
             number += 1;
             std::mem::replace(&mut out, Out::create(path(number))?).close()?;
         }
-        let (format, bytes) = picture(data, index)?;
+        let picture = picture(data, index)?;
+        turned += usize::from(picture.turned);
         let label = data.labels()[index];
         let mut features = vec![
-            ("image/encoded", Feature::bytes(&bytes)),
-            ("image/format", Feature::bytes(format.as_bytes())),
+            ("image/encoded", Feature::bytes(&picture.bytes)),
+            ("image/format", Feature::bytes(picture.format.as_bytes())),
             ("image/class/label", Feature::integer(label.into())),
         ];
         // The size of what is encoded: a photo that is stored as it was has its own.
-        if format == "png" {
+        if picture.format == "png" {
             let dims = [data.shape.h, data.shape.w, data.shape.c];
             let names = ["image/height", "image/width", "image/channels"];
             let sizes = dims.map(|dim| Feature::integer(dim as i64));
@@ -183,6 +186,12 @@ fn examples(data: &Dataset, place: &Path, files: usize) -> Result<()> {
         let example = Example::of(features).to_bytes();
         out.with(|file| tfrecord::write(file, &example))
     })?;
+    if turned > 0 {
+        log::warn!(
+            "{turned} of {} samples are JPEG files that are upright only as their EXIF asks; TensorFlow's decode_jpeg does not turn them",
+            data.len()
+        );
+    }
     out.close()
 }
 
@@ -212,19 +221,14 @@ fn idx(data: &Dataset, place: &Path) -> Result<()> {
 }
 
 fn pngs(data: &Dataset, place: &Path) -> Result<()> {
-    let folder = |class: u32| {
-        let name = data.class_names.get(class as usize).filter(|name| {
-            let odd = |c: char| c == '/' || c.is_control();
-            !name.is_empty() && !name.starts_with('.') && !name.contains(odd)
-        });
-        place.join(name.cloned().unwrap_or_else(|| class.to_string()))
-    };
-    for class in 0..data.classes {
-        let folder = folder(class);
-        fs::create_dir_all(&folder).map_err(Error::io("create folder", &folder))?;
+    let folders = names::folders(data)?;
+    for folder in &folders {
+        let folder = place.join(folder);
+        fs::create_dir(&folder).map_err(Error::io("create folder", &folder))?;
     }
     each(data, &mut |index| {
-        let path = folder(data.labels()[index]).join(format!("{index:08}.png"));
+        let folder = &folders[data.labels()[index] as usize];
+        let path = place.join(folder).join(names::sample(index));
         fs::write(&path, png(data, index)?).map_err(Error::io("write", &path))
     })
 }

@@ -13,6 +13,7 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use super::MOST_PIXELS;
 use crate::data::Shape;
 
 /// The widest and highest that any of the formats can be.
@@ -55,6 +56,12 @@ pub(super) fn decode(bytes: &[u8], channels: usize, most: u64) -> Result<Picture
         Ok(ImageFormat::WebP) => webp(bytes, channels, most),
         _ => Err("is neither JPEG, PNG nor WebP".into()),
     }
+}
+
+/// Of a JPEG file: how EXIF asks to hold the photo, 1 to 8, or why not all of it can be decoded.
+pub(in crate::data) fn held(file: &[u8], channels: usize) -> Option<Result<u8, String>> {
+    let photo = is_jpeg(file).then(|| jpeg(file, channels, MOST_PIXELS))?;
+    Some(photo.map(|photo| photo.orientation))
 }
 
 fn check(w: usize, h: usize, most: u64) -> Result<(), String> {

@@ -32,7 +32,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-pub(super) use decode::png_of_planes;
+pub(super) use decode::{held, png_of_planes};
 pub(super) use listing::Listing;
 pub(super) use moments::{add_moments, figures, moments};
 pub(super) use reader::{Reader, Readers};

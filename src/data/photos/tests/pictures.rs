@@ -74,6 +74,7 @@ fn all_orientations_of_exif_are_turned_upright() {
     for (stored, number) in stored.iter().zip(1..) {
         let bytes = turned(stored, number);
         assert_eq!(decode(&bytes, 3, MOST).unwrap().orientation, number);
+        assert_eq!(held(&bytes, 3), Some(Ok(number)));
         let got = pixels(&bytes, shape(3, 16, 32), Fit::Stretch);
         assert!(
             apart(&got, &wanted) < 16,
