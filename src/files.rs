@@ -168,25 +168,61 @@ impl Drop for Staged {
     }
 }
 
+/// Where `put` has the old one while it removes it, and for a moment the new one before.
+pub fn aside(temporary: &Path) -> PathBuf {
+    temporary.with_extension("replaced")
+}
+
+/// Puts the old one back where `put` was stopped before the new one had its place.
+pub fn put_back(temporary: &Path, target: &Path) -> Result<()> {
+    let aside = aside(temporary);
+    match aside.exists() && !target.exists() {
+        true => rename(&aside, target).and_then(|()| sync(parent(target))),
+        false => Ok(()),
+    }
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).map_err(Error::io("rename to", to))
+}
+
 /// Makes what is at `temporary` visible as `target` in one step, when it is durable; an existing one is refused unless `replace`.
 pub fn put(temporary: &Path, target: &Path, replace: bool) -> Result<()> {
     if target.exists() && !replace {
         return Err(Error::Exists(target.to_path_buf()));
     }
-    let rename = |from: &Path, to: &Path| fs::rename(from, to).map_err(Error::io("rename to", to));
-    if target.is_dir() {
-        // A folder cannot be replaced in one step: the old one steps aside first and is back on failure.
-        let aside = temporary.with_extension("replaced");
-        rename(target, &aside)?;
-        if let Err(error) = rename(temporary, target) {
-            rename(&aside, target)?;
-            return Err(error);
-        }
-        fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
-    } else {
+    if !target.is_dir() {
         rename(temporary, target)?;
+        return sync(parent(target));
     }
-    sync(parent(target))
+    let aside = aside(temporary);
+    if aside.exists() {
+        // Of one who was stopped here; the target is there.
+        fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))?;
+    }
+    // Under its own name the new one would be taken for whole when it is the old one.
+    rename(temporary, &aside)?;
+    if exchange(&aside, target).is_err() {
+        rename(&aside, temporary)?;
+        replace_in_two(temporary, target, &aside)?;
+    }
+    sync(parent(target))?;
+    fs::remove_dir_all(&aside).map_err(Error::io("remove", &aside))
+}
+
+/// Two folders take each other's place in one step, where the file system can do that.
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+/// The same in two steps: the old one steps aside first, and is back on failure.
+fn replace_in_two(temporary: &Path, target: &Path, aside: &Path) -> Result<()> {
+    rename(target, aside)?;
+    rename(temporary, target).or_else(|error| {
+        rename(aside, target)?;
+        Err(error)
+    })
 }
 
 /// Writes `text` to `path` in one step, replacing what was there.
@@ -365,5 +401,35 @@ mod tests {
         staged().commit().unwrap();
         let content = fs::read_to_string(target.join("class/deeper/file"));
         assert_eq!(content.unwrap(), "content");
+    }
+
+    #[test]
+    fn an_old_folder_is_never_lost_on_the_way_to_a_new_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let [new, target] = ["new", "set"].map(|name| folder.path().join(name));
+        let make = |path: &Path, file: &str| {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join(file), file).unwrap();
+        };
+        let is = |file: &str| target.join(file).exists() && !aside(&new).exists();
+        make(&target, "old");
+        make(&new, "new");
+        // One who was stopped left what it had set aside.
+        make(&aside(&new), "older");
+        put(&new, &target, true).unwrap();
+        assert!(is("new") && !new.exists());
+        // Stopped between the two steps, where it takes two.
+        make(&new, "newer");
+        fs::rename(&target, aside(&new)).unwrap();
+        put_back(&new, &target).unwrap();
+        assert!(is("new") && new.exists());
+        replace_in_two(&new, &target, &aside(&new)).unwrap();
+        assert!(target.join("newer").exists() && aside(&new).join("new").exists());
+        // With nothing to put there, the old one is back.
+        fs::remove_dir_all(aside(&new)).unwrap();
+        assert!(replace_in_two(&new, &target, &aside(&new)).is_err());
+        assert!(is("newer"));
+        put_back(&new, &target).unwrap();
+        assert!(is("newer"));
     }
 }

@@ -239,6 +239,14 @@ impl File {
         set_numbers(&self.inner, &self.path, name, values)
     }
 
+    /// Gives an attribute that is there as many other numbers: in place, so that the file is whole at any moment of it.
+    pub fn change_numbers<T: H5Type>(&self, name: &str, values: &[T]) -> Result<()> {
+        let attribute = self.inner.attr(name);
+        attribute
+            .and_then(|attribute| attribute.write_raw(values))
+            .map_err(fault(&self.path, "write it"))
+    }
+
     /// A text attribute, if it is there.
     pub fn text(&self, name: &str) -> Option<String> {
         text(&self.path, name)

@@ -1,20 +1,21 @@
 //! `phalanx data pack`: what ranks made of photos, in a table.
 
-use crate::Result;
 use crate::comm::Comm;
-use crate::data::photos::{Pack, Report, pack};
+use crate::data::photos::{Pack, Report, kept, pack};
 use crate::observe::{say, table};
 use crate::train::readable;
+use crate::{Error, Result};
 
 /// Failures, and classes without photos, that are told one by one; the manifest has all.
 const TOLD: usize = 5;
 
 /// Packs photos with all ranks, and says what came of it; *collective*.
 pub(super) fn run(comm: &dyn Comm, asked: &Pack) -> Result<()> {
-    let report = pack(comm, asked)?;
+    let packed = pack(comm, asked);
     if comm.rank() != 0 {
-        return Ok(());
+        return packed.map(|_| ());
     }
+    let report = packed.inspect_err(|error| tell_kept(error, asked))?;
     for (photo, why) in report.failures.iter().take(TOLD) {
         log::warn!("left out: {photo}: {why}");
     }
@@ -52,6 +53,19 @@ fn tell_of_classes(classes: &[(String, u64)]) {
         let most = classes.len() - 1;
         log::warn!(
             "the classes' names are numbers with many left out: classes are numbered by their order, from 0 to {most}, which is {last}"
+        );
+    }
+}
+
+/// Says what the same command would go on with, unless it would be refused again.
+fn tell_kept(error: &Error, asked: &Pack) {
+    if matches!(error, Error::Exists(_) | Error::Usage(_)) {
+        return;
+    }
+    if let Some(folder) = kept(&asked.out) {
+        log::warn!(
+            "what was packed so far is kept in {}; the same command goes on from there",
+            folder.display()
         );
     }
 }

@@ -31,6 +31,7 @@ pub const JOBS: [(&str, fn()); 8] = [
     ("a killed pack is taken up where it was", killed),
     ("a pack goes on when a full disk has room again", full_disk),
     ("a pack goes on from what was written whole", short_files),
+    ("a pack of many shards opens few files at once", few_files),
     ("photos that cannot be packed are refused", bad),
 ];
 
@@ -225,6 +226,25 @@ fn short_files() {
     assert!(begun.count() > 0, "records were written");
     job(2, path, &pack);
     assert_eq!(shards(&path.join("again")), shards(&path.join("whole")));
+}
+
+/// Files were open until they were on the disk, however many: photos behind the last that could be opened were left out as bad.
+fn few_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    photos(&path.join("photos"), 300, 8);
+    let program = env!("CARGO_BIN_EXE_phalanx");
+    for records in ["pixels", "jpeg"] {
+        let pack = format!(
+            "data pack photos {records} --shape 3x8x8 --shard-size 100 --partitions 300 --bad skip --records {records}"
+        );
+        let mut shell = Command::new("sh");
+        let line = format!("ulimit -n $((64 + 80 * $(nproc))); exec {program} {pack}");
+        shell.args(["-c", &line]).current_dir(path);
+        let ended = run(shell, LIMIT);
+        assert_eq!(ended.code, Some(0), "{}", ended.output);
+        assert!(ended.output.contains("300 of 3×8×8"), "{}", ended.output);
+    }
 }
 
 fn full_disk() {

@@ -128,6 +128,20 @@ impl Job<'_> {
         }
     }
 
+    /// What is known of the set before photos are read.
+    pub(super) fn description(&self) -> Description {
+        Description {
+            samples: self.listing.photos.len(),
+            shape: self.pack.shape,
+            classes: self.listing.classes.len() as u32,
+            class_names: self.listing.classes.clone(),
+            float: false,
+            shards: 1,
+            provenance: self.provenance.clone(),
+            force: self.pack.force,
+        }
+    }
+
     /// What shards say of the set.
     fn about(&self, notes: &[Note], failures: usize) -> About {
         let pack = self.pack;
@@ -142,23 +156,8 @@ impl Job<'_> {
         };
         let figures = |channel| figures([total(channel, 0), total(channel, 1)], count);
         let (mean, std) = (0..pack.shape.c).map(figures).unzip();
-        let folder = pack.photos.file_name().unwrap_or_default();
         About {
-            description: Description {
-                samples,
-                shape: pack.shape,
-                classes: self.listing.classes.len() as u32,
-                class_names: self.listing.classes.clone(),
-                float: false,
-                shards: 1,
-                provenance: format!(
-                    "photos of {}, {} to {}",
-                    folder.to_string_lossy(),
-                    pack.fit,
-                    pack.shape
-                ),
-                force: pack.force,
-            },
+            description: self.description(),
             fit: pack.fit.to_string(),
             mean,
             std,

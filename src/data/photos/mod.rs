@@ -11,9 +11,11 @@ mod making;
 mod manifest;
 mod moments;
 mod pack;
+mod partitions;
 mod pattern;
 mod reader;
 mod shards;
+mod slots;
 mod table;
 mod taker;
 #[cfg(test)]
@@ -27,6 +29,7 @@ pub use fit::Fit;
 pub use listing::Labels;
 pub use pack::{Report, pack};
 pub use pattern::Pattern;
+pub use work::kept;
 
 use std::path::PathBuf;
 

@@ -1,5 +1,6 @@
 //! All ranks pack photos: they take partitions in turns, then make the shards ready, then the first tells of it.
 
+use std::fs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -7,11 +8,12 @@ use std::time::Instant;
 use super::listing::{Listing, apart, seen};
 use super::making::{failures, few, gather, told};
 use super::manifest::{self, ShardFile};
+use super::partitions::partitions;
 use super::taker::{COUNTERS, Taker};
-use super::work::{Note, Plan, Work, partitions};
+use super::work::{Lock, Note, Plan, Work};
 use super::writer::Writer;
 use super::{Pack, Records, shards};
-use crate::comm::{Comm, Counters, agree};
+use crate::comm::{Comm, Counters, agree, path_of_first};
 use crate::data::{Dataset, MOST_DECODED};
 use crate::observe::Progress;
 use crate::{Error, Result};
@@ -46,25 +48,33 @@ pub struct Report {
 pub fn pack(comm: &dyn Comm, pack: &Pack) -> Result<Report> {
     let start = Instant::now();
     agree(comm, check(pack))?;
+    let work = agree(comm, Work::of(&pack.out))?;
+    let is_free = match comm.rank() {
+        0 => work.is_free(pack.force),
+        _ => Ok(()),
+    };
+    agree(comm, is_free)?;
     let (listing, digest) = list(comm, pack)?;
     let job = Job {
         comm,
         pack,
-        work: agree(comm, Work::of(&pack.out))?,
+        work,
         listing,
         digest,
+        provenance: provenance(comm, pack),
     };
-    let packed = job.run();
-    if packed.is_err() && comm.rank() == 0 && job.work.path().exists() {
-        log::warn!(
-            "what was packed so far is kept in {}; the same command goes on from there",
-            job.work.path().display()
-        );
-    }
-    packed.map(|report| Report {
+    job.run().map(|report| Report {
         seconds: start.elapsed().as_secs_f64(),
         ..report
     })
+}
+
+/// Where the photos come from, in words, the same on all ranks and however their folder was named; *collective*.
+fn provenance(comm: &dyn Comm, pack: &Pack) -> String {
+    let folder = fs::canonicalize(&pack.photos).unwrap_or_else(|_| pack.photos.clone());
+    let folder = path_of_first(comm, Some(folder));
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    format!("photos of {name}, {} to {}", pack.fit, pack.shape)
 }
 
 fn check(pack: &Pack) -> Result<()> {
@@ -124,16 +134,14 @@ pub(super) struct Job<'a> {
     pub(super) work: Work,
     pub(super) listing: Listing,
     digest: u64,
+    pub(super) provenance: String,
 }
 
 impl Job<'_> {
     fn run(&self) -> Result<Report> {
         let Self { comm, pack, .. } = *self;
         let lock = match comm.rank() {
-            0 => self
-                .work
-                .begin(&pack.out, &self.plan(), pack.force)
-                .map(Some),
+            0 => self.work.begin(&self.plan(), pack.force).map(Some),
             _ => Ok(None),
         };
         let lock = agree(comm, lock)?;
@@ -143,10 +151,9 @@ impl Job<'_> {
         let packed = self.read_all(&before, counters.as_ref());
         let packed = packed.and_then(|(notes, writer, done)| {
             let shards = self.make_all(&notes, writer, counters.as_ref())?;
-            Ok((self.place(&notes, &shards)?, done))
+            Ok((self.place(lock, &notes, &shards)?, done))
         });
         agree(comm, counters.close())?;
-        drop(lock);
         let (report, done) = packed?;
         let by_rank = comm.gather(&done.to_le_bytes());
         let count =
@@ -163,7 +170,7 @@ impl Job<'_> {
 
     fn plan(&self) -> Plan {
         Plan {
-            version: 4,
+            version: 5,
             shape: self.pack.shape,
             fit: self.pack.fit.to_string(),
             records: self.pack.records,
@@ -173,6 +180,7 @@ impl Job<'_> {
             most_pixels: self.pack.most_pixels,
             photos: self.listing.photos.len(),
             digest: self.digest,
+            provenance: self.provenance.clone(),
         }
     }
 
@@ -203,12 +211,12 @@ impl Job<'_> {
     ) -> Result<(Vec<Note>, Writer, u64)> {
         let (comm, all) = (self.comm, self.listing.photos.len());
         if self.pack.records == Records::Pixels {
-            let shards = self.shards();
+            let (shards, description) = (self.shards(), self.description());
             let reserve = |shard: usize| {
                 let range = self.in_shard(shard);
                 let noted = before.iter().any(|note| note.has_read(&range));
                 let photos = &self.listing.photos[range];
-                shards::reserve(&self.work, (shard, noted), photos, self.pack.shape)
+                shards::reserve(&self.work, (shard, noted), photos, &description)
             };
             let mut mine = (comm.rank()..shards).step_by(comm.size());
             let reserved = few(shards).and_then(|()| mine.try_for_each(reserve));
@@ -225,7 +233,7 @@ impl Job<'_> {
         // On one node, all see at once what a rank has written; elsewhere only once it has come to the disk.
         let several = comm.local_size() < comm.size();
         let writer = taken.and(writer).and_then(|writer| match several {
-            true => writer.end().map(|()| Writer::default()),
+            true => writer.end().map(|()| Writer::of(comm.local_size())),
             false => Ok(writer),
         });
         let writer = agree(comm, told(counters, writer))?;
@@ -258,17 +266,13 @@ impl Job<'_> {
         }
     }
 
-    /// Tells of shards in a manifest, and puts the set in its place; *collective*.
-    fn place(&self, notes: &[Note], shards: &[ShardFile]) -> Result<Report> {
+    /// Tells of shards in a manifest, and puts the set in its place, which the first rank does, who holds the lock; *collective*.
+    fn place(&self, lock: Option<Lock>, notes: &[Note], shards: &[ShardFile]) -> Result<Report> {
         let report = self.report(notes, shards);
-        let place = || {
+        let place = |lock: Lock| {
             manifest::write(&self.work.set(), self.pack, &report, shards)?;
-            self.work.finish(&self.pack.out, self.pack.force)
+            self.work.finish(lock, self.pack.force)
         };
-        let placed = match self.comm.rank() {
-            0 => place(),
-            _ => Ok(()),
-        };
-        agree(self.comm, placed).map(|()| report)
+        agree(self.comm, lock.map_or(Ok(()), place)).map(|()| report)
     }
 }

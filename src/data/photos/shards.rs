@@ -7,13 +7,14 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use super::listing::Photo;
+use super::slots::place;
 use super::work::{Note, Work};
-use crate::data::{Description, ENCODED, Shape};
+use crate::data::{Description, ENCODED, Shape, VERSION};
 use crate::h5;
 use crate::{Error, Result, files};
 
 /// Bytes that are written at once.
-const AT_ONCE: usize = 1 << 20;
+pub(super) const AT_ONCE: usize = 1 << 20;
 
 /// What all shards say of the set.
 pub(super) struct About {
@@ -23,119 +24,16 @@ pub(super) struct About {
     pub(super) std: Vec<f32>,
 }
 
-/// Where the pixels of photos go: every photo has a slot in a shard, read or not. They are written some at once, up to whole
-/// multiples of that in the file: systems keep what is written so in larger pieces, which come to the disk with less work.
-pub(super) struct Slots<'a> {
-    work: &'a Work,
-    each: usize,
-    /// Pixels that are to be written one behind the other, the shard and the slot where that begins, and how many bytes of the
-    /// first are written.
-    some: Vec<Vec<u8>>,
-    first: (usize, usize),
-    begun: usize,
-    /// Memory to be used again.
-    spare: Vec<Vec<u8>>,
-    /// A shard, its file and where the pixels begin there.
-    open: Option<(usize, File, u64)>,
-    /// Those that were written before, and are not known to be on the disk.
-    unsynced: Vec<File>,
-}
-
-impl<'a> Slots<'a> {
-    pub(super) fn new(work: &'a Work, shape: Shape) -> Self {
-        Self {
-            work,
-            each: shape.len(),
-            some: Vec::new(),
-            first: (0, 0),
-            begun: 0,
-            spare: Vec::new(),
-            open: None,
-            unsynced: Vec::new(),
-        }
-    }
-
-    /// Has the pixels written of the photo in a slot of a shard, and may give other memory for them.
-    pub(super) fn write(&mut self, at: (usize, usize), pixels: &mut Vec<u8>) -> Result<()> {
-        let (shard, slot) = self.first;
-        if at != (shard, slot + self.some.len()) {
-            self.flush(1)?;
-        }
-        if self.some.is_empty() {
-            (self.first, self.begun) = (at, 0);
-        }
-        self.some.push(std::mem::take(pixels));
-        // Of large photos, no more than one is kept in memory.
-        let is_large = self.each > AT_ONCE / 2;
-        self.flush(if is_large { 1 } else { AT_ONCE })?;
-        *pixels = self.spare.pop().unwrap_or_else(|| vec![0; self.each]);
-        Ok(())
-    }
-
-    /// Writes what is to be written, up to a multiple of `whole` bytes in the file.
-    fn flush(&mut self, whole: usize) -> Result<()> {
-        let ((shard, slot), each) = (self.first, self.each);
-        if self.some.is_empty() {
-            return Ok(());
-        }
-        let path = self.work.slots(shard);
-        let (file, start) = match &mut self.open {
-            Some((open, file, start)) if *open == shard => (file, *start),
-            open => {
-                self.unsynced.extend(open.take().map(|(_, file, _)| file));
-                let start = place(&path)?;
-                let file = File::options().write(true).open(&path);
-                let file = file.map_err(Error::io("write", &path))?;
-                let (_, file, start) = open.insert((shard, file, start));
-                (file, *start)
-            }
-        };
-        // In bytes of the file, and behind the first of `some`.
-        let first = start as usize + slot * each;
-        let end = (first + self.some.len() * each) / whole * whole;
-        let Some(end) = end.checked_sub(first).filter(|end| *end > self.begun) else {
-            return Ok(());
-        };
-        let within = |photo: usize, at: usize| at.saturating_sub(photo * each).min(each);
-        let photos = self.some.iter().enumerate();
-        let parts: Vec<&[u8]> = photos
-            .map(|(i, photo)| &photo[within(i, self.begun)..within(i, end)])
-            .collect();
-        let written = files::write_all_at(file, &parts, (first + self.begun) as u64);
-        written.map_err(Error::io("write", &path))?;
-        self.spare.extend(self.some.drain(..end / each));
-        (self.first.1, self.begun) = (slot + end / each, end % each);
-        Ok(())
-    }
-
-    /// Writes all, and gives the files that were written since this was called last, for what is not on the disk yet.
-    pub(super) fn unsynced(&mut self) -> Result<Vec<File>> {
-        self.flush(1)?;
-        let mut files = std::mem::take(&mut self.unsynced);
-        if let Some((shard, file, _)) = &self.open {
-            let path = self.work.slots(*shard);
-            files.push(file.try_clone().map_err(Error::io("write", path))?);
-        }
-        Ok(files)
-    }
-}
-
-/// Where the pixels of a shard begin in its file.
-fn place(path: &Path) -> Result<u64> {
-    let offset = h5::File::place_in_own(path, "images")?;
-    offset.ok_or_else(|| Error::file(path, "has no place for pixels", "remove it, and pack again"))
-}
-
 /// Makes a file with room for the pixels of these photos; where some are `noted` as done, it must be there.
 pub(super) fn reserve(
     work: &Work,
     (shard, noted): (usize, bool),
     photos: &[Photo],
-    shape: Shape,
+    description: &Description,
 ) -> Result<()> {
     let path = work.slots(shard);
     if !noted {
-        return make_room(&path, photos.iter(), shape);
+        return make_room(&path, photos.iter(), description);
     }
     if path.exists() || work.ready(shard).exists() {
         return Ok(());
@@ -148,13 +46,19 @@ pub(super) fn reserve(
     Err(Error::file(work.path(), problem, hint))
 }
 
-/// A file with room for the pixels of `photos`, and with their labels.
-fn make_room<'a>(path: &Path, photos: impl Iterator<Item = &'a Photo>, shape: Shape) -> Result<()> {
+/// A file with room for the pixels of `photos`, and with all else that it will have; means and deviations are zeros yet.
+pub(super) fn make_room<'a>(
+    path: &Path,
+    photos: impl Iterator<Item = &'a Photo>,
+    description: &Description,
+) -> Result<()> {
     let labels: Vec<u32> = photos.map(|photo| photo.label).collect();
-    let Shape { c, h, w } = shape;
+    let Shape { c, h, w } = description.shape;
     let file = h5::File::create_in_pages(path)?;
     drop(file.reserve::<u8>("images", &[labels.len(), c, h, w])?);
     file.filled("labels", &labels)?;
+    let zeros = vec![0.0; c];
+    description.write(&file, VERSION, &zeros, &zeros)?;
     file.close()?;
     files::take_room(path)
 }
@@ -172,14 +76,14 @@ pub(super) fn finish_slots(
     if good == 0 || ready.exists() {
         return Ok((good, ready));
     }
-    // Whoever was stopped here before may have said something else of the set, or a part of it.
-    let is_begun = h5::text(&from, "format").is_some();
-    let made = match bad.is_empty() && !is_begun {
+    let made = match bad.is_empty() {
         true => from,
-        false => without(work, shard, photos, bad, about.description.shape)?,
+        false => without(work, shard, photos, bad, &about.description)?,
     };
-    let (file, version) = (h5::File::open_to_write(&made)?, crate::data::VERSION);
-    (about.description).write(&file, version, &about.mean, &about.std)?;
+    // The slots are the only copy of the pixels: whoever is stopped here leaves a file that can be taken up.
+    let file = h5::File::open_to_write(&made)?;
+    file.change_numbers("mean", &about.mean)?;
+    file.change_numbers("std", &about.std)?;
     file.close().map(|()| (good, made))
 }
 
@@ -189,19 +93,20 @@ fn without(
     shard: usize,
     photos: &[Photo],
     bad: &[usize],
-    shape: Shape,
+    description: &Description,
 ) -> Result<PathBuf> {
+    let each = description.shape.len();
     let (from, made) = (work.slots(shard), work.copied(shard));
     let good: Vec<usize> = (0..photos.len())
         .filter(|slot| bad.binary_search(slot).is_err())
         .collect();
-    make_room(&made, good.iter().map(|&slot| &photos[slot]), shape)?;
-    let place_of = |slot: usize| (slot * shape.len()) as u64;
+    make_room(&made, good.iter().map(|&slot| &photos[slot]), description)?;
+    let place_of = |slot: usize| (slot * each) as u64;
     let (start, to) = (place(&from)?, place(&made)?);
     let source = File::open(&from).map_err(Error::io("read", &from))?;
     let copy = File::options().write(true).open(&made);
     let copy = copy.map_err(Error::io("write", &made))?;
-    let mut pixels = vec![0; shape.len()];
+    let mut pixels = vec![0; each];
     for (i, &slot) in good.iter().enumerate() {
         let read = source.read_exact_at(&mut pixels, start + place_of(slot));
         read.map_err(Error::io("read", &from))?;
@@ -326,67 +231,65 @@ fn length_in(note: &Note) -> impl Fn(usize) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
+    pub(in super::super) fn description(shape: Shape) -> Description {
+        Description {
+            samples: 9,
+            shape,
+            classes: 9,
+            class_names: (0..9).map(|class| format!("class {class}")).collect(),
+            float: false,
+            shards: 1,
+            provenance: "photos of this test".into(),
+            force: false,
+        }
+    }
+
+    pub(in super::super) fn photos() -> Vec<Photo> {
+        let photo = |label| Photo {
+            path: PathBuf::new(),
+            label,
+        };
+        (0..9).map(photo).collect()
+    }
+
+    /// A job that was killed, or whose disk was full, when it said in a shard what the set is could not be taken up.
     #[test]
-    fn every_slot_has_its_pixels_in_whatever_pieces_they_are_written() {
+    fn a_shard_can_be_taken_up_at_any_moment_of_its_making() {
         let folder = tempfile::tempdir().unwrap();
         let work = Work::of(&folder.path().join("set")).unwrap();
-        std::fs::create_dir_all(work.slots(0).parent().unwrap()).unwrap();
-        // Some of a piece, more than half of one, and more than two.
-        for (h, w) in [(300, 301), (800, 1000), (1700, 1301)] {
-            let shape = Shape { c: 1, h, w };
-            let each = shape.len();
-            let photos: Vec<Photo> = (0..9)
-                .map(|label| Photo {
-                    path: PathBuf::new(),
-                    label,
-                })
-                .collect();
-            let shards = [0, 1].map(|shard| work.slots(shard));
-            for shard in &shards {
-                make_room(shard, photos.iter(), shape).unwrap();
-            }
-            let pixels = |shard: usize, slot: usize| -> Vec<u8> {
-                let byte = |i: usize| (i / 7 + 31 * slot + 101 * shard) as u8;
-                (0..each).map(byte).collect()
-            };
-            // One that cannot be read is left out, and so is one that another rank writes.
-            let order = [
-                (0, 3),
-                (0, 4),
-                (0, 5),
-                (0, 7),
-                (0, 8),
-                (1, 0),
-                (1, 1),
-                (0, 0),
-            ];
-            let mut slots = Slots::new(&work, shape);
-            for (i, &(shard, slot)) in order.iter().enumerate() {
-                let mut memory = pixels(shard, slot);
-                slots.write((shard, slot), &mut memory).unwrap();
-                assert_eq!(memory.len(), each);
-                let kept = (slots.some.len() + slots.spare.len()) * each;
-                assert!(kept <= 2 * AT_ONCE, "{kept} bytes are kept of {shape}");
-                if i == 1 {
-                    assert_eq!(slots.unsynced().unwrap().len(), 1);
-                }
-            }
-            assert_eq!(slots.unsynced().unwrap().len(), 3);
-            for (shard, path) in shards.iter().enumerate() {
-                let start = place(path).unwrap() as usize;
-                let bytes = std::fs::read(path).unwrap();
-                for slot in 0..9 {
-                    let expected = match order.contains(&(shard, slot)) {
-                        true => pixels(shard, slot),
-                        false => vec![0; each],
-                    };
-                    let got = &bytes[start + slot * each..][..each];
-                    assert!(got == expected, "slot {slot} of shard {shard}, {shape}");
-                }
-            }
+        let (slots, ready) = (work.slots(0), work.ready(0));
+        std::fs::create_dir_all(slots.parent().unwrap()).unwrap();
+        let shape = Shape { c: 3, h: 8, w: 8 };
+        let about = |by: f32| About {
+            description: description(shape),
+            fit: "crop".into(),
+            mean: vec![0.1 * by, 0.2 * by, 0.3 * by],
+            std: vec![0.4 * by, 0.5 * by, 0.6 * by],
+        };
+        make_room(&slots, photos().iter(), &description(shape)).unwrap();
+        let before = std::fs::read(&slots).unwrap();
+        let finish = |about: &About| {
+            let made = finish_slots(&work, 0, &photos(), &[], about).unwrap();
+            assert_eq!(made, (9, slots.clone()));
+            std::fs::read(&slots).unwrap()
+        };
+        let after = finish(&about(1.0));
+        assert_eq!(before.len(), after.len(), "no room is needed any more");
+        let changed: Vec<usize> = (0..after.len())
+            .filter(|&i| before[i] != after[i])
+            .collect();
+        assert!((1..=24).contains(&changed.len()), "{changed:?}");
+        // Written up to any byte; or said before of a part of the set.
+        for &end in &changed {
+            let half = [&after[..end], &before[end..]].concat();
+            std::fs::write(&slots, half).unwrap();
+            assert!(finish(&about(1.0)) == after);
         }
+        finish(&about(0.7));
+        assert!(finish(&about(1.0)) == after);
+        assert!(!ready.exists());
     }
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::pack::Job;
 use super::reader::Reader;
-use super::shards::{Part, Slots};
+use super::shards::Part;
+use super::slots::Slots;
 use super::work::Note;
 use super::writer::Writer;
 use super::{Bad, Records, add_moments, moments};
@@ -90,7 +91,7 @@ impl<'a> Taker<'a> {
             files: Vec::new(),
             behind: 0,
             noted: Instant::now(),
-            writer: Writer::default(),
+            writer: Writer::of(job.comm.local_size()),
         }
     }
 
@@ -146,7 +147,8 @@ impl<'a> Taker<'a> {
                 return Ok(range.end);
             }
             // Large photos take long: a note is not late for them.
-            if self.noted.elapsed() >= PAUSE && !self.writer.is_busy() {
+            let late = self.noted.elapsed() >= PAUSE && !self.writer.is_busy();
+            if late || self.open() >= self.writer.most() {
                 break;
             }
         }
@@ -164,7 +166,7 @@ impl<'a> Taker<'a> {
             false if due => 0,
             false => TOGETHER,
         };
-        if self.behind < enough {
+        if self.behind < enough && self.open() < self.writer.most() {
             return Ok(end);
         }
         if let Err(error) = self.writer.wait() {
@@ -173,6 +175,11 @@ impl<'a> Taker<'a> {
             return Err(error);
         }
         self.write(due).map(|()| end)
+    }
+
+    /// Files that are open until they are on the disk, beside those that the writer has.
+    fn open(&self) -> usize {
+        self.files.len() + self.slots.files()
     }
 
     /// Stores what becomes of photo `i`, or says why nothing does.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::Records;
 use crate::comm::Comm;
 use crate::data::{Shape, only_shards};
-use crate::files::{put, sync, write_text};
+use crate::files::{aside, put, put_back, sync, write_text};
 use crate::{Error, Result};
 
 /// What decides on every byte of the set.
@@ -29,6 +29,7 @@ pub(super) struct Plan {
     pub(super) photos: usize,
     /// Of the listing.
     pub(super) digest: u64,
+    pub(super) provenance: String,
 }
 
 /// What became of photos one behind the other.
@@ -69,10 +70,19 @@ const FOLDERS: [&str; 4] = ["notes", "slots", "parts", "set"];
 #[derive(Clone)]
 pub(super) struct Work {
     path: PathBuf,
+    /// The set that it becomes.
+    out: PathBuf,
 }
 
 /// Nobody else packs into the same folder while it is held.
 pub(super) struct Lock(#[allow(dead_code)] File);
+
+/// Where it is kept what packing to `out` had done before it ended early, if it had done something and nobody is at it.
+pub fn kept(out: &Path) -> Option<PathBuf> {
+    let work = Work::of(out).ok()?;
+    let mut notes = fs::read_dir(work.path.join("notes")).ok()?;
+    (notes.next().is_some() && work.lock().is_ok()).then_some(work.path)
+}
 
 impl Work {
     /// Where a set called `out` is packed.
@@ -80,37 +90,42 @@ impl Work {
         let Some(name) = out.file_name() else {
             return Err(Error::Usage(format!("{} names no folder", out.display())));
         };
-        let name = format!(".{}.packing", name.to_string_lossy());
+        let work = format!(".{}.packing", name.to_string_lossy());
         Ok(Self {
-            path: out.with_file_name(name),
+            path: out.with_file_name(work),
+            out: out.with_file_name(name),
         })
     }
 
-    /// Makes or takes up the folder; by one rank.
-    pub(super) fn begin(&self, out: &Path, plan: &Plan, force: bool) -> Result<Lock> {
-        if out.exists() && !force {
-            return Err(Error::Exists(out.to_path_buf()));
+    /// Refuses to pack where something is that is to stay; by one rank.
+    pub(super) fn is_free(&self, force: bool) -> Result<()> {
+        let out = &self.out;
+        if out.is_symlink() {
+            let hint = "give the name of the folder that it leads to, or of one to make";
+            return Err(Error::file(out, "is a link", hint));
         }
-        if out.is_dir() {
-            only_shards(out)?;
-        } else if out.exists() {
+        if out.exists() && !force {
+            self.remove_ended();
+            return Err(Error::Exists(out.clone()));
+        }
+        if out.exists() && !out.is_dir() {
             let hint = "give the name of a folder to make";
             return Err(Error::file(out, "is a file", hint));
         }
+        match out.exists() {
+            true => only_shards(out),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes or takes up the folder; by one rank.
+    pub(super) fn begin(&self, plan: &Plan, force: bool) -> Result<Lock> {
         let create =
             |path: &Path| fs::create_dir_all(path).map_err(Error::io("create folder", path));
         create(&self.path)?;
-        let lock = self.path.join("lock");
-        let file = File::create(&lock).map_err(Error::io("create", &lock))?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let hint = "wait for the other, or give another name";
-                return Err(Error::file(out, "is being packed by another job", hint));
-            }
-            // Not every file system has locks.
-            Err(TryLockError::Error(_)) => {}
-        }
+        let lock = self.lock()?;
+        put_back(&self.set(), &self.out)?;
+        self.is_free(force)?;
         let text = serde_json::to_string_pretty(plan).expect("plain values");
         let written = fs::read_to_string(self.plan());
         let is_other = !matches!(&written, Ok(written) if *written == text);
@@ -119,21 +134,15 @@ impl Work {
             if written.is_ok() && is_other {
                 log::warn!(
                     "{} was begun with other photos or settings: it begins anew",
-                    out.display()
+                    self.out.display()
                 );
             }
-            let old = FOLDERS.into_iter().chain(["set.replaced"]);
-            let old: Vec<PathBuf> = (old.map(|folder| self.path.join(folder)))
-                .filter(|folder| folder.exists())
-                .collect();
-            for folder in &old {
-                fs::remove_dir_all(folder).map_err(Error::io("remove", folder))?;
-            }
+            let any = self.remove_folders()?;
             if written.is_ok() {
                 fs::remove_file(self.plan()).map_err(Error::io("remove", self.plan()))?;
             }
             // Nothing of another plan may be there with this one.
-            if written.is_ok() || !old.is_empty() {
+            if written.is_ok() || any {
                 sync(&self.path)?;
             }
             fs::write(self.plan(), &text).map_err(Error::io("write", self.plan()))?;
@@ -141,7 +150,53 @@ impl Work {
         for folder in FOLDERS {
             create(&self.path.join(folder))?;
         }
-        Ok(Lock(file))
+        Ok(lock)
+    }
+
+    /// Keeps others from packing into the folder.
+    fn lock(&self) -> Result<Lock> {
+        let path = self.path.join("lock");
+        let file = File::create(&path).map_err(Error::io("create", &path))?;
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let hint = "wait for the other, or give another name";
+                Err(Error::file(
+                    &self.out,
+                    "is being packed by another job",
+                    hint,
+                ))
+            }
+            // Not every file system has locks.
+            Ok(()) | Err(TryLockError::Error(_)) => Ok(Lock(file)),
+        }
+    }
+
+    /// Removes the folders in it; whether there were any.
+    fn remove_folders(&self) -> Result<bool> {
+        let folders = FOLDERS.map(|folder| self.path.join(folder));
+        let old = folders.into_iter().chain([aside(&self.set())]);
+        let old: Vec<PathBuf> = old.filter(|folder| folder.exists()).collect();
+        for folder in &old {
+            fs::remove_dir_all(folder).map_err(Error::io("remove", folder))?;
+        }
+        Ok(!old.is_empty())
+    }
+
+    /// Removes all that is left of a job whose set has its place; the plan is among the last.
+    fn remove(&self, lock: Lock) -> Result<()> {
+        self.remove_folders()?;
+        // Where a file that is open cannot go, its folder could not either.
+        drop(lock);
+        fs::remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
+    }
+
+    /// The same for a job that was stopped when it did that.
+    fn remove_ended(&self) {
+        let has_ended = self.plan().exists() && !self.set().exists();
+        if let (true, Ok(lock)) = (has_ended, self.lock()) {
+            // What cannot be removed is in nobody's way.
+            let _ = self.remove(lock);
+        }
     }
 
     /// Where it is.
@@ -244,70 +299,17 @@ impl Work {
         Ok(notes)
     }
 
-    /// Puts the set in its place, whose files are on the disk, and removes all else; by one rank.
-    pub(super) fn finish(&self, out: &Path, force: bool) -> Result<()> {
+    /// Puts the set in its place, whose files are on the disk, and removes all else; by the rank that holds the lock.
+    pub(super) fn finish(&self, lock: Lock, force: bool) -> Result<()> {
         sync(&self.set())?;
-        put(&self.set(), out, force)?;
-        fs::remove_dir_all(&self.path).map_err(Error::io("remove", &self.path))
+        put(&self.set(), &self.out, force)?;
+        self.remove(lock)
     }
 }
 
 /// The name of a shard.
 pub(super) fn name(shard: usize) -> String {
     format!("shard-{shard:05}.h5")
-}
-
-/// The fewest photos that a rank takes at once, where there are as many for each part.
-const LEAST: usize = 4;
-
-/// What is left of `photos` beside these notes, in stretches in the order that `ranks` take them. Each is one of `parts` of what
-/// is left behind it, so that the last ones, at whose end ranks wait for each other, are short; and those that ranks take
-/// at the same time are far apart, so that ranks do not write to the same file.
-pub(super) fn partitions(
-    notes: &[Note],
-    photos: usize,
-    parts: usize,
-    ranks: usize,
-) -> Vec<Range<usize>> {
-    let starts = std::iter::once(0).chain(notes.iter().map(|note| note.end));
-    let ends = notes.iter().map(|note| note.start).chain([photos]);
-    let gaps: Vec<Range<usize>> = starts.zip(ends).map(|(start, end)| start..end).collect();
-    let all: usize = gaps.iter().map(ExactSizeIterator::len).sum();
-    let parts = parts.max(1);
-    let least = all.div_ceil(parts).clamp(1, LEAST);
-    let (mut sizes, mut left) = (Vec::new(), all);
-    while left > 0 {
-        let size = left.div_ceil(parts).max(least).min(left);
-        sizes.push(size);
-        left -= size;
-    }
-    // Rank after rank, as if each took its turn; then back to turns.
-    let turns = (0..ranks).flat_map(|rank| (rank..sizes.len()).step_by(ranks));
-    let mut at = 0;
-    let mut taken: Vec<(usize, Range<usize>)> = turns
-        .map(|turn| {
-            at += sizes[turn];
-            (turn, at - sizes[turn]..at)
-        })
-        .collect();
-    taken.sort_by_key(|(turn, _)| *turn);
-    let taken = taken.into_iter().map(|(_, stretch)| stretch);
-    taken.flat_map(|stretch| within(&gaps, stretch)).collect()
-}
-
-/// Where a stretch is that counts only what is in `gaps`.
-fn within(gaps: &[Range<usize>], stretch: Range<usize>) -> Vec<Range<usize>> {
-    let mut before = 0;
-    let mut found = Vec::new();
-    for gap in gaps {
-        let start = stretch.start.max(before);
-        let end = stretch.end.min(before + gap.len());
-        if start < end {
-            found.push(gap.start + start - before..gap.start + end - before);
-        }
-        before += gap.len();
-    }
-    found
 }
 
 #[cfg(test)]
@@ -322,43 +324,6 @@ mod tests {
             sums: Vec::new(),
             lengths: Vec::new(),
         }
-    }
-
-    #[test]
-    fn partitions_are_what_no_note_speaks_of() {
-        assert_eq!(partitions(&[], 10, 4, 1), [0..3, 3..6, 6..9, 9..10]);
-        assert_eq!(
-            partitions(&[note(2, 4), note(9, 10)], 10, 3, 1),
-            [0..2, 4..5, 5..8, 8..9]
-        );
-        assert_eq!(partitions(&[note(0, 10)], 10, 3, 2), [0..0; 0]);
-        assert_eq!(partitions(&[], 2, 100, 5), [0..1, 1..2]);
-        // Of many, the last ones are short.
-        let lengths: Vec<usize> = partitions(&[], 100, 2, 1)
-            .iter()
-            .map(ExactSizeIterator::len)
-            .collect();
-        assert_eq!(lengths, [50, 25, 13, 6, 4, 2]);
-        // Ranks are far apart, and leave nothing out.
-        assert_eq!(
-            partitions(&[], 100, 4, 2),
-            [
-                0..25,
-                56..75,
-                25..39,
-                75..86,
-                39..47,
-                86..92,
-                47..52,
-                92..96,
-                52..56,
-                96..100,
-            ]
-        );
-        let mut gaps = partitions(&[note(7, 11), note(30, 50)], 100, 6, 3);
-        gaps.sort_by_key(|gap| gap.start);
-        let photos: Vec<usize> = gaps.into_iter().flatten().collect();
-        assert_eq!(photos, Vec::from_iter((0..7).chain(11..30).chain(50..100)));
     }
 
     #[test]

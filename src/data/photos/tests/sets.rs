@@ -82,6 +82,33 @@ fn a_packed_set_is_a_data_set_and_encoded_records_become_the_same_pixels() {
     assert!((f64::from(plain.std[0]) - variance.sqrt()).abs() < 1e-6);
 }
 
+/// The folder of a set that is being packed.
+fn work(out: &Path) -> PathBuf {
+    let name = out.file_name().unwrap().to_string_lossy();
+    out.with_file_name(format!(".{name}.packing"))
+}
+
+/// A job that a photo near the end stops, when what comes before it is done; the photo is good for the next one.
+fn stopped(asked: &Pack) {
+    let bad = asked.photos.join("pear/005.webp");
+    let (good, time) = (
+        fs::read(&bad).unwrap(),
+        bad.metadata().unwrap().modified().unwrap(),
+    );
+    let set = |bytes: &[u8]| {
+        fs::write(&bad, bytes).unwrap();
+        let file = fs::File::options().write(true).open(&bad).unwrap();
+        file.set_modified(time).unwrap();
+    };
+    set(&vec![0; good.len()]);
+    let before = asked.out.exists();
+    let error = packed(1, asked).unwrap_err().to_string();
+    assert!(error.contains("005.webp: is neither JPEG"), "{error}");
+    assert_eq!(asked.out.exists(), before);
+    assert_eq!(kept(&asked.out), Some(work(&asked.out)));
+    set(&good);
+}
+
 #[test]
 fn a_job_that_was_stopped_is_taken_up_where_it_was() {
     let place = tempfile::tempdir().unwrap();
@@ -99,45 +126,119 @@ fn a_job_that_was_stopped_is_taken_up_where_it_was() {
         };
         packed(1, &whole).unwrap();
         let out = place.path().join(format!("again-{records:?}-{is_begun}"));
-        // A photo near the end is broken for the first job: what comes before it is done.
-        let bad = photos.join("pear/005.webp");
-        let (good, time) = (
-            fs::read(&bad).unwrap(),
-            bad.metadata().unwrap().modified().unwrap(),
-        );
         let again = Pack {
             records,
             partitions: Some(10),
             ..asked(&photos, out.clone())
         };
-        let spoiled = good.iter().map(|_| 0).collect::<Vec<u8>>();
-        let set = |bytes: &[u8]| {
-            fs::write(&bad, bytes).unwrap();
-            fs::File::options()
-                .write(true)
-                .open(&bad)
-                .unwrap()
-                .set_modified(time)
-                .unwrap();
-        };
-        set(&spoiled);
-        let error = packed(1, &again).unwrap_err().to_string();
-        assert!(error.contains("005.webp: is neither JPEG"), "{error}");
-        assert!(!out.exists());
-        set(&good);
+        stopped(&again);
         if is_begun {
             // As if a job had been stopped when it made shards, and had already said something of the set.
-            let name = out.file_name().unwrap().to_string_lossy();
-            let slots = out.with_file_name(format!(".{name}.packing/slots"));
             let shard = "shard-00000.h5";
-            assert!(crate::h5::text(&slots.join(shard), "format").is_none());
-            fs::copy(whole.out.join(shard), slots.join(shard)).unwrap();
+            let (whole, slots) = (whole.out.join(shard), work(&out).join("slots").join(shard));
+            assert!(fs::read(&whole).unwrap() != fs::read(&slots).unwrap());
+            fs::copy(whole, slots).unwrap();
         }
         let report = packed(3, &again).unwrap();
         assert!(report.before >= 9, "{} were done", report.before);
         assert_eq!(report.before + report.by_rank.iter().sum::<u64>(), 30);
         assert_eq!(contents(&out), contents(&whole.out), "{records:?}");
     }
+}
+
+/// Shards told of different folders when the one who took a job up called the folder by another name.
+#[test]
+fn however_the_folder_is_called_the_same_job_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let photos = place.path().join("photos");
+    folder(&photos, 30);
+    let whole = asked(&photos, place.path().join("whole"));
+    packed(1, &whole).unwrap();
+    let provenance = Dataset::open(&whole.out).unwrap().provenance;
+    assert!(provenance.starts_with("photos of photos,"), "{provenance}");
+    let link = place.path().join("link");
+    std::os::unix::fs::symlink(&photos, &link).unwrap();
+    let again = Pack {
+        partitions: Some(10),
+        ..asked(&photos, place.path().join("again"))
+    };
+    stopped(&again);
+    for name in [photos.join("fig/.."), link] {
+        let again = Pack {
+            photos: name,
+            force: true,
+            ..again.clone()
+        };
+        let report = packed(2, &again).unwrap();
+        assert_eq!(contents(&again.out), contents(&whole.out));
+        assert_eq!(kept(&again.out), None);
+        // The first of them took it up.
+        assert_eq!(report.before >= 9, again.photos.ends_with("fig/.."));
+    }
+}
+
+#[test]
+fn what_is_at_the_place_of_a_set_is_looked_at_first() {
+    let place = tempfile::tempdir().unwrap();
+    let nowhere = place.path().join("nowhere");
+    let out = place.path().join("set");
+    let asked = asked(&nowhere, out.clone());
+    fs::create_dir(&out).unwrap();
+    assert!(matches!(packed(2, &asked), Err(Error::Exists(_))));
+    // A job goes on, one that ended leaves nothing.
+    let (folder, plan) = (work(&out), work(&out).join("plan.json"));
+    fs::create_dir_all(folder.join("set")).unwrap();
+    fs::create_dir_all(folder.join("notes")).unwrap();
+    fs::write(&plan, "{}").unwrap();
+    assert!(matches!(packed(2, &asked), Err(Error::Exists(_))));
+    assert!(plan.exists());
+    fs::remove_dir(folder.join("set")).unwrap();
+    assert!(matches!(packed(2, &asked), Err(Error::Exists(_))));
+    assert!(!folder.exists());
+    // Links: to nothing, and to a set.
+    let link = Pack {
+        out: place.path().join("link"),
+        force: true,
+        ..asked
+    };
+    for to in ["none", "set"] {
+        std::os::unix::fs::symlink(to, &link.out).unwrap();
+        let error = packed(2, &link).unwrap_err().to_string();
+        assert!(error.contains("link: is a link"), "{error}");
+        fs::remove_file(&link.out).unwrap();
+    }
+    assert_eq!(fs::read_dir(place.path()).unwrap().count(), 1);
+}
+
+/// Of a job that was killed when it replaced a set, the next one removed both the old set and the new.
+#[test]
+fn a_set_that_was_to_be_replaced_is_back_whatever_comes_next() {
+    let place = tempfile::tempdir().unwrap();
+    let photos = place.path().join("photos");
+    folder(&photos, 30);
+    let old = asked(&photos, place.path().join("set"));
+    packed(1, &old).unwrap();
+    let set = contents(&old.out);
+    let other = Pack {
+        shape: shape(3, 9, 9),
+        partitions: Some(10),
+        force: true,
+        ..old
+    };
+    stopped(&other);
+    assert_eq!(contents(&other.out), set);
+    // Where it takes two steps, after the first.
+    fs::rename(&other.out, work(&other.out).join("set.replaced")).unwrap();
+    let third = Pack {
+        shape: shape(1, 9, 9),
+        ..other
+    };
+    fs::write(photos.join("fig/bad.jpg"), "no photo").unwrap();
+    assert!(packed(2, &third).is_err());
+    assert_eq!(contents(&third.out), set);
+    fs::remove_file(photos.join("fig/bad.jpg")).unwrap();
+    packed(2, &third).unwrap();
+    assert!(contents(&third.out) != set && !work(&third.out).exists());
 }
 
 #[test]
