@@ -380,6 +380,7 @@ mod tests {
         assert_eq!(names, ["two"]);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
+
     /// Only what lay in a staged folder itself came to the disk, not what is in its folders.
     #[test]
     fn a_folder_comes_to_the_disk_however_deep_it_is() {

@@ -14,7 +14,7 @@ use crate::launch::{children, none_left, phalanx, run, signal, start, wait};
 use crate::refused::{How, refused};
 
 /// Jobs by name.
-pub const JOBS: [(&str, fn()); 8] = [
+pub const JOBS: [(&str, fn()); 9] = [
     (
         "photos packed by 1, 2 and 4 ranks are the same bytes",
         same_bytes,
