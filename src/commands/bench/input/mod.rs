@@ -55,10 +55,10 @@ pub struct Settings {
 /// Measures, and says what the measurements say, also when it is interrupted; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     interrupt::listen();
-    let (design, all) = design(comm, settings)?;
     let first = comm.rank() == 0;
     let begun = (first.then(|| Report::begin(settings))).transpose();
     let mut report = agree(comm, begun)?;
+    let (design, all) = design(comm, settings)?;
     let photos = (settings.photos.as_deref(), all);
     let sets = Sets::make(comm, photos, settings.frame, settings.work.as_deref())?;
     let rows = measure(comm, (settings, &design), &sets, report.as_mut());
@@ -110,7 +110,7 @@ fn check(design: &Design, all: usize) -> Result<()> {
     match least.filter(|&&least| step > least) {
         None => Ok(()),
         Some(least) => Err(Error::Usage(format!(
-            "a batch on each of {} ranks is {step} samples, more than the {least} of the smallest set",
+            "a batch on each of {} ranks is {step} samples, more than the {least} of the smallest set: give smaller --batch, or more --samples",
             design.ranks.iter().max().copied().unwrap_or(0)
         ))),
     }
