@@ -37,11 +37,11 @@ const RANKS: usize = 4;
 /// Longest that a job may take to get further, and to be queued again and end.
 const LIMIT: Duration = Duration::from_secs(90);
 
-/// Stands for the program: on the first `SLOW` starts of a job its 400 steps take a quarter of a minute, so that none ends before it is
-/// disturbed.
+/// Stands for the program: on the first `SLOW` starts of a job its 400 steps take more than the minute that the shortest job has, so
+/// that none ends before it is disturbed.
 const SLOWLY: &str = "#!/bin/sh
 if [ \"${SLURM_RESTART_COUNT:-0}\" -lt \"$SLOW\" ]; then
-    set -- \"$@\" --inject \"slow:0:2000\"
+    set -- \"$@\" --inject \"slow:0:10000\"
 fi
 exec target/release/phalanx \"$@\"
 ";
