@@ -87,7 +87,7 @@ pub(super) struct BenchInput {
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
     /// The folder to make: study.html with all tables and plots, plots as SVG and PNG, measurements.csv, regressions.csv,
-    /// residuals.csv and speedups.csv. A study that is interrupted tells what it has; of one that is killed, measurements.csv is left
+    /// residuals.csv and speedups.csv. A study that is interrupted or fails tells what it has; of one that is killed, measurements.csv is left
     /// in .DIR.partial-… beside it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,

@@ -25,7 +25,7 @@ pub const JOBS: [(&str, fn()); 9] = [
     ),
     ("a study of input measures and explains", study),
     (
-        "a study of input that is interrupted tells what it has",
+        "a study of input that ends early tells what it has",
         interrupted_study,
     ),
     ("a killed pack is taken up where it was", killed),
@@ -374,30 +374,42 @@ fn interrupted_study() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     photos(&path.join("photos"), 40, 24);
+    ended_study(path, "interrupted", |ranks| signal("TERM", ranks[1]));
+    // A photo that is none any more ends a run.
+    let bad = path.join("photos/apple/0000.png");
+    ended_study(path, "photos/apple/0000.png", |_| {
+        fs::write(bad, "text").unwrap()
+    });
+}
+
+/// A study that `end` ends early, so that it says `why`, has told what it had.
+fn ended_study(path: &Path, why: &str, end: impl FnOnce(&[u32])) {
     // Minutes of work.
-    let words =
-        "bench input photos --shape 3x16x16 --batch 2,4,8 --repeats 100 --work . --out found";
+    let words = "bench input photos --shape 3x16x16 --batch 2,4,8 --repeats 100 --work . --out found --force";
     let mut command = phalanx(2, path);
     command.args(words.split_whitespace());
     let child = start(command);
     let begun = Instant::now();
     let rows = || {
-        let entries = fs::read_dir(path)
-            .unwrap()
-            .map(|entry| entry.unwrap().path());
-        let mut texts =
-            entries.filter_map(|path| fs::read_to_string(path.join("measurements.csv")).ok());
-        texts.next().map_or(0, |text| text.lines().count())
+        let entries = fs::read_dir(path).unwrap();
+        let partial = entries.map(|entry| entry.unwrap().path()).filter(|path| {
+            let name = path.file_name().unwrap();
+            name.to_string_lossy().starts_with(".found.partial")
+        });
+        let read =
+            |path: std::path::PathBuf| fs::read_to_string(path.join("measurements.csv")).ok();
+        let text = partial.filter_map(read).next();
+        text.map_or(0, |text| text.lines().count())
     };
     while rows() < 50 {
         assert!(begun.elapsed() < Duration::from_secs(60), "it measures");
         std::thread::sleep(Duration::from_millis(5));
     }
     let ranks = children(child.id());
-    signal("TERM", ranks[1]);
+    end(&ranks);
     let ended = wait(child, Duration::from_secs(30));
     assert_eq!(ended.code, Some(1), "{}", ended.output);
-    for fact in ["interrupted after", "speed-up", "written to found"] {
+    for fact in ["ended after", why, "speed-up", "written to found"] {
         assert!(ended.output.contains(fact), "{}", ended.output);
     }
     none_left(&ranks);

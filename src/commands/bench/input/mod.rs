@@ -21,7 +21,7 @@ use crate::comm::{Comm, agree};
 use crate::data::Frame;
 use crate::observe::Progress;
 use crate::{Error, Result, interrupt};
-use design::Row;
+use design::{Row, Setting};
 use report::Report;
 use sets::Sets;
 
@@ -52,7 +52,7 @@ pub struct Settings {
     pub force: bool,
 }
 
-/// Measures, and says what the measurements say, also when it is interrupted; *collective*.
+/// Measures, and says what the measurements say, also when it is interrupted or a run fails; *collective*.
 pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     interrupt::listen();
     let first = comm.rank() == 0;
@@ -61,19 +61,26 @@ pub fn run(comm: &dyn Comm, settings: &Settings) -> Result<()> {
     let (design, all) = design(comm, settings)?;
     let photos = (settings.photos.as_deref(), all);
     let sets = Sets::make(comm, photos, settings.frame, settings.work.as_deref())?;
-    let rows = measure(comm, (settings, &design), &sets, report.as_mut());
+    let mut measured = Measured {
+        left: design.runs().len(),
+        rows: Vec::new(),
+    };
+    let ended = measured.take(comm, (settings, &design), &sets, report.as_mut());
     // They are in the way of nobody while the report is written.
     drop(sets);
-    let (rows, left) = rows?;
     let told = match report {
-        Some(report) if !rows.is_empty() => report.tell(&rows, left),
+        Some(report) if !measured.rows.is_empty() => report.tell(&measured),
         _ => Ok(()),
     };
     agree(comm, told)?;
-    match left {
-        0 => Ok(()),
-        _ => Err(Error::Interrupted),
-    }
+    ended
+}
+
+/// What has been measured, the same on all ranks.
+struct Measured {
+    rows: Vec<Row>,
+    /// Runs that have not been made.
+    left: usize,
 }
 
 /// What is measured, and how many photos there are; *collective*.
@@ -116,45 +123,60 @@ fn check(design: &Design, all: usize) -> Result<()> {
     }
 }
 
-/// Measures one setting after the other, until it is asked to stop; gives the rows, and how many runs are left; *collective*.
-fn measure(
-    comm: &dyn Comm,
-    (settings, design): (&Settings, &Design),
-    sets: &Sets,
-    mut report: Option<&mut Report>,
-) -> Result<(Vec<Row>, usize)> {
-    let runs = design.runs();
-    let progress = (comm.rank() == 0).then(|| Progress::new("measuring", runs.len() as u64));
-    let how = How {
-        repetitions: settings.repetitions,
-        decoders: settings.decoders,
-        floats: settings.floats,
-    };
-    let mut waiting = Waiting::new(comm)?;
-    let (mut rows, mut left) = (Vec::new(), runs.len());
-    for (number, (setting, repeat)) in runs.iter().enumerate() {
-        if agreed(comm, interrupt::check().is_err().into()) > 0 {
-            break;
-        }
-        let takes_part = comm.rank() < setting.ranks;
-        let team = comm.split(usize::from(takes_part));
-        let mine = match takes_part {
-            true => reading::read(&*team, sets, setting, how),
-            false => Ok(Vec::new()),
+impl Measured {
+    /// Measures one setting after the other, until it is asked to stop; *collective*.
+    fn take(
+        &mut self,
+        comm: &dyn Comm,
+        (settings, design): (&Settings, &Design),
+        sets: &Sets,
+        mut report: Option<&mut Report>,
+    ) -> Result<()> {
+        let runs = design.runs();
+        let progress = (comm.rank() == 0).then(|| Progress::new("measuring", runs.len() as u64));
+        let how = How {
+            repetitions: settings.repetitions,
+            decoders: settings.decoders,
+            floats: settings.floats,
         };
-        waiting.for_all();
-        let found = agree(comm, mine)?.into_iter().map(|row| Row {
-            run: number,
-            repeat: *repeat,
-            ..row
-        });
-        let found: Vec<Row> = found.collect();
-        let noted = report.as_mut().map_or(Ok(()), |report| report.add(&found));
-        agree(comm, noted)?;
-        rows.extend(found);
-        left -= 1;
-        progress.iter().for_each(|progress| progress.add(1));
+        let mut waiting = Waiting::new(comm)?;
+        let mut ended = Ok(());
+        for (number, (setting, repeat)) in runs.iter().enumerate() {
+            if agreed(comm, interrupt::check().is_err().into()) > 0 {
+                ended = Err(Error::Interrupted);
+                break;
+            }
+            let mine = one_run(comm, sets, (setting, how));
+            waiting.for_all();
+            let (run, repeat) = (number, *repeat);
+            let row = |row| Row { run, repeat, ..row };
+            let mine = mine.map(|rows| rows.into_iter().map(row).collect::<Vec<Row>>());
+            let noted = mine.and_then(|rows| {
+                let report = report.as_mut();
+                report.map_or(Ok(()), |report| report.add(&rows))?;
+                Ok(rows)
+            });
+            match agree(comm, noted) {
+                Ok(rows) => self.rows.extend(rows),
+                Err(error) => {
+                    ended = Err(error);
+                    break;
+                }
+            }
+            self.left -= 1;
+            progress.iter().for_each(|progress| progress.add(1));
+        }
+        waiting.close()?;
+        ended
     }
-    waiting.close()?;
-    Ok((rows, left))
+}
+
+/// The rows of one run on the ranks that take part in it; *collective*.
+fn one_run(comm: &dyn Comm, sets: &Sets, (setting, how): (&Setting, How)) -> Result<Vec<Row>> {
+    let takes_part = comm.rank() < setting.ranks;
+    let team = comm.split(usize::from(takes_part));
+    match takes_part {
+        true => reading::read(&*team, sets, setting, how),
+        false => Ok(Vec::new()),
+    }
 }

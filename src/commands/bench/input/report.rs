@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use super::design::Row;
-use super::{Settings, analysis, plots, speedups, tables};
+use super::{Measured, Settings, analysis, plots, speedups, tables};
 use crate::files::Staged;
 use crate::observe::plot::write_all;
 use crate::observe::say;
@@ -60,12 +60,13 @@ impl Report {
         written.map_err(Error::io("write", &out.path))
     }
 
-    /// Prints what the rows say, and writes it down; so many runs are `left`.
-    pub(super) fn tell(self, rows: &[Row], left: usize) -> Result<()> {
+    /// Prints what the rows say, and writes it down.
+    pub(super) fn tell(self, measured: &Measured) -> Result<()> {
+        let (rows, left) = (&measured.rows[..], measured.left);
         let (parameters, joint) = (analysis::by_parameter(rows), analysis::joint(rows));
         let speedups = speedups::speedups(rows, |kind| tables::came_from_disk(rows, kind));
         let mut told = vec![tables::speeds(rows)];
-        told.extend(tables::interrupted(rows, left));
+        told.extend(tables::ended_early(rows, left));
         told.extend(tables::warnings(rows));
         told.extend(tables::speedups(&speedups));
         told.extend(tables::parameters(&parameters));

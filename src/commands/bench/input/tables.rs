@@ -68,11 +68,10 @@ pub(super) fn came_from_disk(rows: &[Row], kind: Kind) -> bool {
 }
 
 /// That some runs were not made, if so.
-pub(super) fn interrupted(rows: &[Row], left: usize) -> Option<String> {
+pub(super) fn ended_early(rows: &[Row], left: usize) -> Option<String> {
     let made = rows.last().map_or(0, |row| row.run + 1);
     let all = made + left;
-    (left > 0)
-        .then(|| format!("interrupted after {made} of {all} runs: everything here is of these"))
+    (left > 0).then(|| format!("ended after {made} of {all} runs: everything here is of these"))
 }
 
 /// Measurements that are shorter than this are of clocks and barriers too.
