@@ -171,7 +171,7 @@ fn tensorboard() {
 fn staleness() {
     let folder = folder();
     let out = folder.path().join("run");
-    let words = "train softmax train.h5 --test test.h5 --exchange one-sided --batch 20 --epochs 4 --log-every 10 --out run";
+    let words = "train softmax train.h5 --test test.h5 --exchange one-sided --batch 20 --epochs 400 --log-every 400 --out run";
     job(3, folder.path(), words);
     let Some(found) = read(&out) else {
         return;
