@@ -30,6 +30,7 @@ mod mpich;
 mod mpis;
 mod observed;
 mod photos;
+mod photos_measured;
 mod photos_seen;
 mod products;
 mod published;
@@ -109,6 +110,7 @@ fn main() -> ExitCode {
         .chain(&bad_sets::JOBS)
         .chain(&imports::JOBS)
         .chain(&photos::JOBS)
+        .chain(&photos_measured::JOBS)
         .chain(&photos_seen::JOBS)
         .chain(&matrices::JOBS)
         .chain(&bad_input::JOBS)
